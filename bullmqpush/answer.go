@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -83,7 +84,13 @@ func (a *answer) failure() *StatusError {
 	}
 	e := &StatusError{Status: a.status}
 	if utf8.Valid(begin) {
-		e.Body = strings.Join(strings.Fields(string(begin)), " ")
+		printable := strings.Map(func(r rune) rune {
+			if unicode.IsPrint(r) {
+				return r
+			}
+			return ' '
+		}, string(begin))
+		e.Body = strings.Join(strings.Fields(printable), " ")
 	}
 	return e
 }

@@ -45,7 +45,9 @@ func NewClient(options *Options) (*Client, error) {
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConnsPerHost:    100,
 		MaxIdleConns:           1000,
-		IdleConnTimeout:        90 * time.Second,
+		// Less than the 5 seconds after which Node's servers close idle connections. A request that
+		// crosses with the close would be a failed attempt.
+		IdleConnTimeout: 4 * time.Second,
 	}
 	return &Client{o, keys, allowed, newHosts(o.HostConcurrency, o.BreakerFailures, o.BreakerPause), transport}, nil
 }

@@ -244,8 +244,8 @@ var _ = Describe("A client", func() {
 		Expect(err).To(MatchError(And(HavePrefix("bullmqpush: make a client: "), ContainSubstring(text))))
 		Expect(func() { bullmqpush.Handler("https://example.com", o) }).To(Panic())
 	},
-		Entry("none", nil, "Keys is empty"),
-		Entry("no key", &bullmqpush.Options{}, "Keys is empty"),
+		Entry("none", nil, "there is no key in Keys"),
+		Entry("no key", &bullmqpush.Options{}, "there is no key in Keys"),
 		Entry("a key that is not base64", &bullmqpush.Options{Keys: []string{bullmqpush.NewKey(), "whsec_secret!"}}, "key 2 of 2 is not whsec_ and base64"),
 		Entry("a short key", &bullmqpush.Options{Keys: []string{"whsec_c2VjcmV0"}}, "key 1 of 1 has 6 bytes"),
 		Entry("a negative timeout", &bullmqpush.Options{Keys: []string{bullmqpush.NewKey()}, Timeout: -1}, "Timeout is less than 0"),

@@ -97,7 +97,7 @@ func (o *Options) withDefaults() (Options, error) {
 		}
 	}
 	if len(d.Keys) == 0 {
-		return d, errors.New("Keys is empty; make a key with NewKey, store it, and give it to the receivers too")
+		return d, errors.New("there is no key in Keys; make one with NewKey, store it, and give it to the receivers too")
 	}
 	if d.FailStatuses == nil {
 		d.FailStatuses = []int{http.StatusGone, http.StatusUnprocessableEntity}

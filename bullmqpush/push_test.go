@@ -220,6 +220,18 @@ var _ = Describe("The answer of an endpoint", func() {
 		Entry("422 if FailStatuses is empty", 422, []int{}),
 	)
 
+	DescribeTable("is quoted in the error, without what can't be printed:", func(body, want string) {
+		to := serve(answering(500, body))
+		send := bullmqpush.Handler(to.URL, local(bullmqpush.Options{}))
+		_, err := send(specContext(), &bullmq.Job{ID: "1", Name: "order", Data: json.RawMessage("{}")})
+		Expect(err).To(MatchError("bullmqpush: POST " + to.URL + ": the endpoint returned 500 Internal Server Error" + want))
+	},
+		Entry("nothing", "", ""),
+		Entry("bytes that are not text", "\xff\xfe", ""),
+		Entry("escapes of a terminal", "a\x1b[31m\nb\x00c", ": a [31m b c"),
+		Entry("the begin of a long text, which ends between characters", strings.Repeat("a", 199)+"é", ": "+strings.Repeat("a", 199)),
+	)
+
 	It("has a status that a rule of retries can examine", func() {
 		to := serve(answering(404, "", "Content-Type", "text/plain"))
 		handler, err := newClient(local(bullmqpush.Options{})).Handler(to.URL)
