@@ -52,7 +52,7 @@ func (p *pusher) outcome(ctx context.Context, from *url.URL, a *answer) (any, er
 	var err error
 	switch {
 	case a.wait > 0:
-		return nil, bullmq.Snooze(a.wait)
+		return nil, snooze(a.wait)
 	case a.status/100 != 2:
 		err = fmt.Errorf("bullmqpush: POST %s: %w", place(from), a.failure())
 		if slices.Contains(p.client.options.FailStatuses, a.status) {
@@ -69,6 +69,12 @@ func (p *pusher) outcome(ctx context.Context, from *url.URL, a *answer) (any, er
 		return nil, nil
 	}
 	return json.RawMessage(a.body), nil
+}
+
+// snooze returns an error that runs the job again after wait. A worker rounds both the wait and
+// its clock down to milliseconds. The job must not be due before the pause of its host has ended.
+func snooze(wait time.Duration) error {
+	return bullmq.Snooze(wait + 2*time.Millisecond)
 }
 
 func isJSON(contentType string) bool {

@@ -46,7 +46,7 @@ func (p *pusher) serveJob(ctx context.Context, job *bullmq.Job) (any, error) {
 		case err != nil:
 			return nil, fmt.Errorf("bullmqpush: POST %s: %w", place(to), err)
 		case wait > 0:
-			return nil, bullmq.Snooze(wait)
+			return nil, snooze(wait)
 		}
 		target, err := p.redirect(to, a, redirects)
 		if err != nil {

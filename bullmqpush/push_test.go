@@ -170,8 +170,7 @@ var _ = Describe("The answer of an endpoint", func() {
 			}
 		})
 		queue := work(to.URL, local(bullmqpush.Options{}))
-		add(queue, nil)
-		Eventually(to.count).Should(Equal(1))
+		inState(queue, add(queue, nil).ID, bullmq.StateDelayed) // the answer has arrived
 		var ids []string
 		for range 5 {
 			ids = append(ids, add(queue, nil).ID)
