@@ -124,6 +124,22 @@ func compare(costs [2][]cost) compared {
 	return compared{median(costs[0]), median(costs[1]), median(ratios)}
 }
 
+// medianRow returns the medians of rows with the same title.
+func medianRow(rows []grown) grown {
+	median := func(of func(grown) compared) compared {
+		cell := func(cell func(compared) cost) cost {
+			return cost{
+				medianOf(rows, func(g grown) float64 { return cell(of(g)).micros }),
+				medianOf(rows, func(g grown) float64 { return cell(of(g)).redisCPU }),
+			}
+		}
+		return compared{
+			cell(func(c compared) cost { return c.few }), cell(func(c compared) cost { return c.many }), cell(func(c compared) cost { return c.ratio }),
+		}
+	}
+	return grown{rows[0].title, median(func(g grown) compared { return g.add }), median(func(g grown) compared { return g.process })}
+}
+
 func (g grown) String() string {
 	return fmt.Sprintf("%s: add %.2f × the time, %.2f × Redis' CPU; process %.2f ×, %.2f ×",
 		g.title, g.add.ratio.micros, g.add.ratio.redisCPU, g.process.ratio.micros, g.process.ratio.redisCPU)

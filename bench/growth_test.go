@@ -78,6 +78,14 @@ var _ = Describe("The growth benchmark", func() {
 		holds(bullmq.StateDelayed)
 	})
 
+	It("takes the medians over the rounds for several queues", func() {
+		row := func(n float64) grown {
+			c := compared{cost{n, 2 * n}, cost{3 * n, 4 * n}, cost{5 * n, 6 * n}}
+			return grown{queuesTitle, c, c}
+		}
+		Expect(medianRow([]grown{row(3), row(1), row(2)})).To(Equal(row(2)))
+	})
+
 	It("measures with several queues", func() {
 		row, baseline, err := measureQueues([2]int{1, 8}, 400, 2)
 		Expect(err).NotTo(HaveOccurred())

@@ -17,7 +17,7 @@ import (
 // number of jobs is spread over the queues.
 const (
 	spreadJobs  = 20_000
-	spreadSteps = 6
+	spreadSteps = 3
 	queuesTitle = "queues"
 	// The title of the row of the baseline, which only adds.
 	queuesBaselineTitle = "queues, baseline"

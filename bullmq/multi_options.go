@@ -40,7 +40,7 @@ type MultiWorkerOptions struct {
 	QueueConcurrency int
 	// Burst is the number of jobs of a queue that start in its turn while other queues have
 	// jobs too. With 1 the turns are exact. A higher number costs Redis less.
-	// Defaults to 8.
+	// Defaults to an eighth of Worker.Concurrency, at least 4.
 	Burst int
 }
 
@@ -64,9 +64,6 @@ type ServedQueue struct {
 	rank int // queues with a lower one come first; used without MultiWorkerOptions.Strict
 }
 
-// defaultBurst is the default of MultiWorkerOptions.Burst.
-const defaultBurst = 8
-
 // fill checks the options and sets the defaults.
 func (o *MultiWorkerOptions) fill() error {
 	if err := o.Worker.fill(); err != nil {
@@ -87,7 +84,7 @@ func (o *MultiWorkerOptions) fill() error {
 	case o.Burst < 0:
 		return fmt.Errorf("the Burst %d is less than 1", o.Burst)
 	}
-	o.Burst = cmp.Or(o.Burst, defaultBurst)
+	o.Burst = cmp.Or(o.Burst, max(4, o.Worker.Concurrency/8))
 	return nil
 }
 
