@@ -61,6 +61,7 @@ const (
 	logRetry       = "retry"            // whether another attempt follows
 	logRunning     = "running"          // ids of jobs whose handler still runs
 	logShards      = "shards"           // how many a sharded queue has
+	logGiven       = "given"            // the number of shards that NewShardedQueue was given
 	logStack       = "stack"            // of a panic
 	logSuppressed  = "suppressed"       // how many lines of this kind were left out
 	logUnwritten   = "unwritten"        // ids of jobs whose result was not written

@@ -29,6 +29,7 @@ type groupFeed struct {
 
 	admit    chan struct{}  // signals that pending has queues
 	admitted chan struct{}  // closed once the first queues are admitted
+	enlist   chan struct{}  // signals that members has changed, for the registration
 	lookNow  chan struct{}  // signals that lookAt has listeners
 	work     sync.WaitGroup // goroutines that may fetch jobs or take wake-ups; added to while mu is held and ending is not set
 
@@ -87,7 +88,7 @@ type queueGroup struct {
 func newGroupFeed(h *host, o MultiWorkerOptions, handler Handler) *groupFeed {
 	return &groupFeed{
 		h: h, o: o, handler: handler, newWaiter: h.home.groupWaiters(h.home.keys.clientName(h.nameSuffix())),
-		admit: make(chan struct{}, 1), admitted: make(chan struct{}), lookNow: make(chan struct{}, 1),
+		admit: make(chan struct{}, 1), admitted: make(chan struct{}), enlist: make(chan struct{}, 1), lookNow: make(chan struct{}, 1),
 		ring:    turns.New[*memberQueue, *queueGroup](o.Burst),
 		members: map[string]*memberQueue{}, leaving: map[string]*memberQueue{}, markers: map[string]*memberQueue{},
 		hot: map[*memberQueue]bool{}, tokens: map[string]*memberQueue{},

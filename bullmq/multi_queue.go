@@ -214,6 +214,7 @@ func (f *groupFeed) add(q ServedQueue) {
 	f.members[m.name] = m
 	f.pending = append(f.pending, m)
 	rouse(f.admit)
+	rouse(f.enlist)
 }
 
 // remove makes the worker stop serving a queue. It reports whether it was served.
@@ -225,6 +226,7 @@ func (f *groupFeed) remove(name string) bool {
 		return false
 	}
 	delete(f.members, name)
+	rouse(f.enlist)
 	m.served = false
 	if m.running > 0 {
 		f.leaving[name] = m

@@ -26,7 +26,7 @@ func (f *groupFeed) upkeep(ctx context.Context) (loops []*safe.Background, end f
 	if !o.SkipStalledCheck {
 		loops = append(loops, safe.Go(ctx, f.checkStalled))
 	}
-	registration := startRegistration(ctx, f.h, f.h.home.keys.queue, f.queueNames, f.connections)
+	registration := startRegistration(ctx, f.h, f.h.home.keys.queue, f.queueNames, f.enlist, f.connections)
 	if registration != nil {
 		loops = append(loops, registration.loop)
 	}

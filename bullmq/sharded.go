@@ -228,7 +228,7 @@ func NewShardedQueue(ctx context.Context, queueName string, shards int, options 
 		return nil, err
 	}
 	if n := len(s.view.Load().current().shards); n != shards {
-		s.log.Warn("the sharded queue has another number of shards than NewShardedQueue was given; the stored number counts; call Resize to change it", logShards, n)
+		s.log.Warn("NewShardedQueue was given another number of shards than the queue has; the stored number is used; give that number, or call Resize to change it", logShards, n, logGiven, shards)
 	}
 	return s, nil
 }

@@ -111,7 +111,7 @@ func (w *Worker) upkeep(ctx context.Context) (loops []*safe.Background, end func
 	if w.letterLoop != nil {
 		loops = append(loops, safe.Go(outliving, w.letterLoop.run))
 	}
-	registration := startRegistration(ctx, &w.host, w.QueueName(), func() []string { return []string{w.QueueName()} }, w.feed.connections)
+	registration := startRegistration(ctx, &w.host, w.QueueName(), func() []string { return []string{w.QueueName()} }, nil, w.feed.connections)
 	if registration != nil {
 		loops = append(loops, registration.loop)
 	}

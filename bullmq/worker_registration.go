@@ -106,6 +106,7 @@ type registration struct {
 	home        string          // the queue in the names of its connections
 	queues      func() []string // names of the queues that are served, in an order that stays
 	connections func() []int64  // ids in CLIENT LIST of the connections on which the host waits
+	changed     <-chan struct{} // receives after queues have been added or removed; may be nil
 	fetching    context.Context // ends when the host stops
 	loop        *safe.Background
 
@@ -118,34 +119,51 @@ type registration struct {
 // startRegistration registers a host, and keeps it registered until end is called. It returns
 // nil if the host is not to be registered. ctx is that of Run. home is the queue in the names
 // of the host's connections. queues returns the names of the queues that it serves, and
-// connections the ids in CLIENT LIST of the connections on which it waits.
-func startRegistration(ctx context.Context, h *host, home string, queues func() []string, connections func() []int64) *registration {
+// connections the ids in CLIENT LIST of the connections on which it waits. changed receives
+// when the queues change; it is nil if they don't.
+func startRegistration(ctx context.Context, h *host, home string, queues func() []string, changed <-chan struct{}, connections func() []int64) *registration {
 	if h.options.Registration.Skip || h.home.registry == nil {
 		return nil
 	}
 	r := &registration{
-		host: h, o: *h.options.Registration, registry: h.home.registry, home: home, queues: queues, connections: connections, fetching: ctx,
+		host: h, o: *h.options.Registration, registry: h.home.registry, home: home, queues: queues, changed: changed, connections: connections, fetching: ctx,
 		started: h.home.now(), held: map[string]backend.WorkerLease{},
 	}
 	r.loop = safe.Go(h.home.trace.outliving(ctx), r.run)
 	return r
 }
 
+// registrationShare bounds the part of the time that renewals after changes of the queues take:
+// one in so many.
+const registrationShare = 20
+
 func (r *registration) run(ctx context.Context) {
 	var outage timing.Backoff
 	for ctx.Err() == nil {
-		wait := r.o.Interval
+		wait, changed := r.o.Interval, (<-chan struct{})(nil)
+		begun := time.Now()
 		err := r.renew()
+		took := time.Since(begun)
 		switch {
 		case err == nil:
 			outage.Succeeded()
+			changed = r.changed
 		case classify(err) == backend.Exhausted:
 		case classify(err).Lasting(): // such as for want of permission
 			wait = max(wait, timing.RefusedRegistrationPause)
 		default:
 			wait = min(wait, outage.Next())
 		}
-		timing.Sleep(ctx, wait)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-changed:
+			timer.Stop()
+			// Further queues often follow. Renewals for them take a limited part of the time.
+			timing.Sleep(ctx, min(wait, max(timing.RegistrationDelay, registrationShare*took)))
+		case <-ctx.Done():
+			timer.Stop()
+		}
 	}
 }
 

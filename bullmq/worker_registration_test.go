@@ -352,6 +352,19 @@ var _ = Describe("A registered worker", func() {
 		Eventually(workersOf(queue)).ShouldNot(ContainElement(HaveField("ID", Not(BeEmpty()))))
 	})
 
+	It("over many queues is listed soon for a queue that it begins or ceases to serve", func() {
+		registry := newRegistry(name, bullmq.RegistryOptions{})
+		many := runMultiWorker(doNothing, bullmq.MultiWorkerOptions{Registry: name, Worker: bullmq.WorkerOptions{Registration: &bullmq.RegistrationOptions{}}})
+		Eventually(workersOf(queue)).Should(ConsistOf(HaveField("ID", Not(BeEmpty()))))
+		registered, added := newQueue(newQueueName(), nil), newQueue(newQueueName(), nil)
+		Expect(registry.Register(ctx, registered.Name())).To(Succeed())
+		Eventually(workersOf(registered), "3s").Should(ConsistOf(HaveField("ID", Not(BeEmpty()))), "within the interval of 10 s")
+		Expect(many.AddQueue(bullmq.ServedQueue{Name: added.Name()})).To(Succeed())
+		Eventually(workersOf(added), "3s").Should(ConsistOf(HaveField("ID", Not(BeEmpty()))))
+		Expect(many.RemoveQueue(added.Name())).To(BeTrue())
+		Eventually(workersOf(added), "3s").Should(BeEmpty())
+	})
+
 	It("has a version and a library of its own if the options give none", func() {
 		register("a", bullmq.RegistrationOptions{})
 		Eventually(workersOf(queue)).Should(ConsistOf(And(

@@ -65,6 +65,9 @@ const (
 	// RefusedRegistrationPause is how long a worker waits before it tries again to register
 	// itself, after Redis has refused it.
 	RefusedRegistrationPause = 5 * time.Minute
+	// RegistrationDelay is how long a worker waits after its queues have changed before it
+	// registers for them.
+	RegistrationDelay = 100 * time.Millisecond
 	// UnregisterTimeout limits the calls that remove a stopping worker from those that are
 	// registered.
 	UnregisterTimeout = 500 * time.Millisecond
