@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"strings"
 	"sync"
 
@@ -28,10 +29,8 @@ func compareAll(version string, batchSize int) {
 		scenarios = append(scenarios, parity.Random(seed+1))
 	}
 
-	results := map[string]chan parity.Result{}
-	for _, scenario := range scenarios {
-		results[scenario.Name] = make(chan parity.Result, 1)
-	}
+	var mu sync.Mutex
+	results := map[string]parity.Result{}
 
 	// Scenarios mostly wait for expiries, so several run at a time, each pair of drivers on its own servers.
 	BeforeAll(func(ctx SpecContext) {
@@ -44,15 +43,11 @@ func compareAll(version string, batchSize int) {
 		for range 3 {
 			runners.Go(func() {
 				defer GinkgoRecover()
-				pair, err := drivers.Start(version, batchSize)
-				Expect(err).NotTo(HaveOccurred())
-				defer pair.Close()
-				runner, err := parity.New(pair.Reference, pair.Subject, nil)
-				Expect(err).NotTo(HaveOccurred())
-				defer runner.Close()
-				for scenario := range todo {
-					results[scenario.Name] <- runner.Run(ctx, scenario)
-				}
+				compare(ctx, version, batchSize, todo, func(scenario parity.Scenario, result parity.Result) {
+					mu.Lock()
+					defer mu.Unlock()
+					results[scenario.Name] = result
+				})
 			})
 		}
 		runners.Wait()
@@ -63,9 +58,29 @@ func compareAll(version string, batchSize int) {
 	})
 
 	for _, scenario := range scenarios {
-		It("in "+strings.TrimSuffix(scenario.File, ".json")+": "+scenario.Name, func() {
-			result := <-results[scenario.Name]
+		It("in "+strings.TrimSuffix(scenario.File, ".json")+": "+scenario.Name, func(ctx SpecContext) {
+			result := results[scenario.Name]
+			if CurrentSpecReport().NumAttempts > 1 { // of a spec that other work on the machine may have delayed
+				todo := make(chan parity.Scenario, 1)
+				todo <- scenario
+				close(todo)
+				compare(ctx, version, batchSize, todo, func(_ parity.Scenario, again parity.Result) { result = again })
+			}
 			Expect(result.Alike()).To(BeTrue(), "%s\n%s", result, scenario.JSON())
 		})
+	}
+}
+
+// compare runs scenarios on servers of its own.
+func compare(ctx context.Context, version string, batchSize int, todo <-chan parity.Scenario, done func(parity.Scenario, parity.Result)) {
+	GinkgoHelper()
+	pair, err := drivers.Start(version, batchSize)
+	Expect(err).NotTo(HaveOccurred())
+	defer pair.Close()
+	runner, err := parity.New(pair.Reference, pair.Subject, nil)
+	Expect(err).NotTo(HaveOccurred())
+	defer runner.Close()
+	for scenario := range todo {
+		done(scenario, runner.Run(ctx, scenario))
 	}
 }
