@@ -369,6 +369,9 @@ func (w *queueWorker) carriedOut(ctx context.Context, job *Job, d decision) (boo
 	if now == nil {
 		return !w.keep(job, d).All(), nil
 	}
+	if (d.action == complete || d.action == fail) && now.StalledCounter > job.StalledCounter {
+		return false, nil // the job was still active after this run, so it is another one that has ended it
+	}
 	return now.AttemptsMade+now.AttemptsSince > job.AttemptsMade+job.attemptsSince, nil
 }
 

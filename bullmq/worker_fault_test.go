@@ -250,6 +250,34 @@ var _ = Describe("A worker that loses replies", Label("slow"), func() {
 		quiet(t)
 	})
 
+	It("does not report a result as written if another run, after a stall, has ended the job", func() {
+		job := add("a", nil)
+		started, finish := make(chan struct{}), make(chan struct{})
+		faults := make(chan error, 100)
+		var completed atomic.Int64
+		_, stop, ended := startWorker(name, func(context.Context, *bullmq.Job) (any, error) {
+			close(started)
+			<-finish
+			return "late", nil
+		}, &bullmq.WorkerOptions{Connection: via, SkipStalledCheck: true, SkipLockRenewal: true, Events: bullmq.WorkerEvents{
+			Error:     func(err error) { faults <- err },
+			Completed: func(*bullmq.Job, any) { completed.Add(1) },
+		}})
+		Eventually(started).Should(BeClosed())
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		proxy.CutAll()
+		close(finish)
+		Eventually(faults).Should(Receive())
+		Expect(redisDo("DEL", keyOf(name, job.ID+":lock")).Error()).To(Succeed())
+		runWorker(name, func(context.Context, *bullmq.Job) (any, error) { return "in time", nil }, &bullmq.WorkerOptions{StalledInterval: 50 * time.Millisecond})
+		Eventually(stateOf(queue, job.ID)).Should(Equal(bullmq.StateCompleted))
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		stop()
+		Eventually(ended, "10s").Should(Receive(BeNil()))
+		Expect(completed.Load()).To(BeZero())
+		Expect(hashAt(keyOf(name, job.ID))).To(HaveKeyWithValue("returnvalue", `"in time"`))
+	})
+
 	It("reports that a result could not be written if the lock was lost before", func() {
 		job := add("a", nil)
 		var once atomic.Bool

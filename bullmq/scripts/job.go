@@ -30,7 +30,7 @@ func (q *Store) Job(ctx context.Context, jobID string) (record *backend.JobRecor
 }
 
 // summary has the fields that Summary reads.
-var summary = []string{"name", "opts", "atm", "attemptsMade", "ats", "processedOn", "deid"}
+var summary = []string{"name", "opts", "atm", "attemptsMade", "ats", "processedOn", "deid", "stc"}
 
 // Summary reads a job without its data and its results. It returns nil if there is none.
 func (q *Store) Summary(ctx context.Context, jobID string) (record *backend.JobRecord, err error) {
