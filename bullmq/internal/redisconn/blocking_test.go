@@ -54,6 +54,8 @@ var _ = Describe("A wait over a caller's client", func() {
 		blocking := client.NewBlocking("name", func(int) {})
 		DeferCleanup(blocking.Close)
 
+		Eventually(func() error { return blocking.Connect(ctx) }, "10s").Should(Succeed()) // on a busy machine it may take more than one wait
+
 		times.Store(2)
 		results := blocking.Wait(ctx, 0, func(b rueidis.Builder) []rueidis.Completed {
 			return []rueidis.Completed{b.Get().Key("a").Build(), b.Get().Key("b").Build()}
