@@ -57,7 +57,7 @@ func startReceiver(language, file string, command []string, keys ...string) stri
 	return "http://" + address
 }
 
-// post returns the status with which a receiver answers a request.
+// post sends a request to a receiver and returns the status of the response.
 func post(url, body string, header http.Header) int {
 	GinkgoHelper()
 	request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
