@@ -67,11 +67,19 @@ func Run(t *testing.T, title string, arguments ...any) {
 	}
 }
 
-// runShard runs the program for one part of the specs and returns its output. When ctx
-// ends, the program prints its goroutines and exits.
+// gracePeriod is the time that a spec gets to end after the suite's time is over.
+const gracePeriod = 5 * time.Second
+
+// runShard runs the program for one part of the specs and returns its output. A spec that runs for long is named there,
+// with the line it waits at. Shortly before the deadline of ctx the specs end with a report. If they do not, the program
+// prints its goroutines and exits when ctx ends.
 func runShard(ctx context.Context, program, shard string) ([]byte, error) {
 	var output bytes.Buffer
-	arguments := flags(os.Args[1:])
+	arguments := append(flags(os.Args[1:]), "-ginkgo.poll-progress-after=90s")
+	if deadline, ok := ctx.Deadline(); ok { // the report names the spec that runs then
+		limit := time.Until(deadline) - 3*gracePeriod
+		arguments = append(arguments, fmt.Sprint("-ginkgo.timeout=", limit), fmt.Sprint("-ginkgo.grace-period=", gracePeriod))
+	}
 	if attempts := os.Getenv(attemptsVariable); attempts != "" {
 		arguments = append(arguments, "-ginkgo.flake-attempts="+attempts)
 	}

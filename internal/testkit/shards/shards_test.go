@@ -28,10 +28,11 @@ var _ = ginkgo.BeforeEach(leaks.Check)
 const nestedVariable = "SHARDS_TEST"
 
 // run runs this suite in several processes and returns their output.
-func run(ctx context.Context, processes int, nested string) (output string, err error) {
+func run(ctx context.Context, processes int, nested string, flags ...string) (output string, err error) {
 	program, err := os.Executable()
 	Expect(err).NotTo(HaveOccurred())
-	cmd := exec.CommandContext(ctx, program, "-ginkgo.v", "-ginkgo.no-color", "-ginkgo.focus=sample")
+	flags = append(flags, "-ginkgo.v", "-ginkgo.no-color", "-ginkgo.focus=sample")
+	cmd := exec.CommandContext(ctx, program, flags...)
 	cmd.Env = append(os.Environ(), fmt.Sprint(processesVariable, "=", processes), shardVariable+"=", nestedVariable+"="+nested)
 	text, err := cmd.CombinedOutput()
 	return string(text), err
@@ -42,6 +43,9 @@ var _ = ginkgo.Describe("A sample spec", func() {
 		ginkgo.It(fmt.Sprintf("runs as number %d", n), func() {
 			if os.Getenv(nestedVariable) == "fail" && n == 7 {
 				ginkgo.Fail("sample failure")
+			}
+			if os.Getenv(nestedVariable) == "hang" && n == 7 {
+				select {}
 			}
 			fmt.Printf("ran %d.\n", n)
 		})
@@ -62,6 +66,13 @@ var _ = ginkgo.Describe("A suite in several processes", func() {
 		output, err := run(ctx, 3, "fail")
 		Expect(err).To(HaveOccurred())
 		Expect(output).To(And(ContainSubstring("sample failure"), ContainSubstring("specs of process")))
+	})
+
+	ginkgo.It("ends with the name of a spec that hangs before the time limit of go test", func(ctx ginkgo.SpecContext) {
+		output, err := run(ctx, 3, "hang", "-test.timeout=28s")
+		Expect(err).To(HaveOccurred())
+		Expect(output).To(MatchRegexp(`\[TIMEDOUT\] A sample spec \[It\] runs as number 7`))
+		Expect(output).NotTo(ContainSubstring("SIGQUIT"))
 	})
 })
 
