@@ -48,3 +48,22 @@ func ExampleNewShardedQueue() {
 		log.Printf("not paused: %v", failed.QueueNames())
 	}
 }
+
+// An hour after the number of shards has changed, the older shards are removed as soon as they have no jobs.
+func ExampleShardedQueue_Retire() {
+	ctx := context.Background()
+	orders, err := bullmq.NewShardedQueue(ctx, "orders", 8, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer orders.Close()
+
+	if err := orders.Resize(ctx, 16); err != nil {
+		log.Fatal(err)
+	}
+	removed, err := orders.Retire(ctx, &bullmq.RetireOptions{RemoveFinished: true}) // in a cron job, such as once a day
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("removed: %v", removed)
+}

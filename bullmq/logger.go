@@ -58,9 +58,11 @@ const (
 	logPanic       = "panic"            // the text of its value
 	logPolicy      = "maxmemory_policy" // of the server
 	logQueue       = "queue"            // its name
+	logQueues      = "queues"           // the first queues of a worker for many
 	logRetry       = "retry"            // whether another attempt follows
 	logRunning     = "running"          // ids of jobs whose handler still runs
 	logShards      = "shards"           // how many a sharded queue has
+	logGeneration  = "generation"       // its number
 	logGiven       = "given"            // the number of shards that NewShardedQueue was given
 	logStack       = "stack"            // of a panic
 	logSuppressed  = "suppressed"       // how many lines of this kind were left out

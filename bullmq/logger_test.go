@@ -155,6 +155,26 @@ var _ = Describe("A Logger", func() {
 		Expect(grouped.all()).To(ContainSubstring(`"app":"shop","queues":{"job":"1","name":"paint"`))
 	})
 
+	It("names the first queues and the registry of a worker for many queues", func() {
+		var lines logLines
+		worker := newMultiWorker(func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, bullmq.MultiWorkerOptions{
+			Worker:   bullmq.WorkerOptions{Logger: bullmq.Zerolog(zerolog.New(&lines))},
+			Queues:   []bullmq.ServedQueue{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}, {Name: "e"}},
+			Registry: newQueueName(),
+		})
+		run(worker)
+		Eventually(lines.all).Should(MatchRegexp(`"queues":"a, b, c, 2 more, those of registry [^"]+","concurrency":\d+,"message":"the worker runs"`))
+	})
+
+	It("tells which generation of shards a worker serves", func(ctx SpecContext) {
+		var lines logLines
+		sharded := newSharded(newQueueName(), 2, bullmq.ShardedQueueOptions{Queue: bullmq.QueueOptions{Logger: bullmq.Zerolog(zerolog.New(&lines))}})
+		runSharded(sharded, func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, nil)
+		Eventually(lines.all).Should(ContainSubstring(`"generation":0,"shards":2,"message":"the worker serves the shards of the current generation"`))
+		Expect(sharded.Resize(ctx, 3)).To(Succeed())
+		Eventually(lines.all).Should(ContainSubstring(`"generation":1,"shards":3,"message":"the worker serves the shards of the current generation"`))
+	})
+
 	It("passes slog's handler the error itself", func() {
 		refused, handler := errors.New("refused"), &recorder{}
 		bullmq.FailureLog(bullmq.Slog(slog.New(handler)), &bullmq.Job{ID: "1"}, refused)()

@@ -70,6 +70,7 @@ func NewMultiWorker(ctx context.Context, handler Handler, options *MultiWorkerOp
 	home.trace.telemetry = w.Telemetry
 	home.watchHealth(w.OnHealth)
 	m.host.init(home, w)
+	m.log = home.log.With(logQueues, o.summary())
 	m.feed = newGroupFeed(&m.host, o, handler)
 	if w.DeadLetters != nil {
 		if m.feed.letters, err = newGroupLetters(m.feed, *w.DeadLetters); err != nil {

@@ -102,7 +102,7 @@ func (l *groupLetters) look(ctx context.Context) (ok bool) {
 	all := f.all()
 	err := f.lookAtQueues(ctx, all, backend.Look{Failed: true})
 	if err != nil && ctx.Err() == nil {
-		f.h.reportFault(f.h.home.log, "", err, "looking for failed jobs failed; retrying")
+		f.h.reportFault(f.h.log, "", err, "looking for failed jobs failed; retrying")
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -300,7 +300,7 @@ func (g *queueGroup) fetch(fetch *groupFetch) {
 	}
 	f.mu.Unlock()
 	if err != nil {
-		f.h.reportFault(f.h.home.log, "", err, "fetching jobs failed; retrying")
+		f.h.reportFault(f.h.log, "", err, "fetching jobs failed; retrying")
 	}
 	f.signal()
 	f.wake()

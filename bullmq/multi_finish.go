@@ -346,7 +346,7 @@ func (f *groupFeed) resolve() {
 		if f.r.stopping() {
 			return
 		}
-		f.h.reportFault(f.h.home.log, "", failed, "a fetch whose reply was lost could not be resolved; retrying")
+		f.h.reportFault(f.h.log, "", failed, "a fetch whose reply was lost could not be resolved; retrying")
 		timing.Sleep(f.r.soft, f.h.pauseAfter(failed, &outage))
 	}
 }

@@ -122,7 +122,7 @@ func (f *groupFeed) lookIn(g *queueGroup, queues []*memberQueue, l backend.Look,
 	if err == nil {
 		outage.Succeeded()
 	} else {
-		f.h.reportFault(f.h.home.log, "", err, "looking for jobs failed; retrying")
+		f.h.reportFault(f.h.log, "", err, "looking for jobs failed; retrying")
 		timing.Sleep(f.r.soft, f.h.pauseAfter(err, outage))
 	}
 	f.mu.Lock()
@@ -311,7 +311,7 @@ func (f *groupFeed) glance(now time.Time) {
 	for g, queues := range by {
 		g.glancing = f.spawn(func() {
 			if err := f.lookAtGroup(f.r.soft, g, queues, backend.Look{Quick: true}); err != nil && !f.r.stopping() {
-				f.h.home.log.Debug("a look for jobs failed; the next one follows", logError, err)
+				f.h.log.Debug("a look for jobs failed; the next one follows", logError, err)
 			}
 			f.mu.Lock()
 			defer f.mu.Unlock()

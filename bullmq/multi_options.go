@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/turns"
 )
@@ -116,4 +117,21 @@ func (o *MultiWorkerOptions) share(m *memberQueue) turns.Share[*queueGroup] {
 		share.Rank = m.rank
 	}
 	return share
+}
+
+// summary returns the names of the first queues, and the registry, for log lines.
+func (o *MultiWorkerOptions) summary() string {
+	const shown = 3
+	var names []string
+	for i, q := range o.Queues {
+		if i == shown {
+			names = append(names, fmt.Sprintf("%d more", len(o.Queues)-shown))
+			break
+		}
+		names = append(names, q.Name)
+	}
+	if o.Registry != "" {
+		names = append(names, "those of registry "+o.Registry)
+	}
+	return strings.Join(names, ", ")
 }

@@ -302,7 +302,7 @@ func (f *groupFeed) admitQueues(tag string, queues []*memberQueue) {
 		if failed == nil {
 			break
 		}
-		f.h.reportFault(f.h.home.log, "", failed, "queues could not be added to the worker; retrying")
+		f.h.reportFault(f.h.log, "", failed, "queues could not be added to the worker; retrying")
 		timing.Sleep(f.r.soft, f.h.pauseAfter(failed, &outage))
 		queues = rest
 	}
@@ -340,7 +340,7 @@ func (f *groupFeed) admitSome(queues []*memberQueue) (rest []*memberQueue, faile
 	f.mu.Unlock()
 	if paused, _ := f.r.slots.paused(); !paused { // the resumption looks at all
 		if err := f.lookAtQueues(f.r.soft, admitted, backend.Look{Claim: true}); err != nil && f.r.soft.Err() == nil {
-			f.h.reportFault(f.h.home.log, "", err, "looking for jobs failed; retrying")
+			f.h.reportFault(f.h.log, "", err, "looking for jobs failed; retrying")
 			f.mu.Lock()
 			for _, m := range admitted {
 				f.ring.Ready(m)

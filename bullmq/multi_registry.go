@@ -47,7 +47,7 @@ func (w *registryWatch) run(ctx context.Context) {
 	var outage timing.Backoff
 	fail := func(err error, message string) {
 		if ctx.Err() == nil {
-			w.m.reportFault(w.m.home.log, "", err, message)
+			w.m.reportFault(w.m.log, "", err, message)
 			timing.Sleep(ctx, w.m.pauseAfter(err, &outage))
 		}
 	}
@@ -108,7 +108,7 @@ func (w *registryWatch) add(name string) {
 		err = w.m.AddQueue(q) // any client may have written the name
 	}
 	if err != nil {
-		w.m.reportFault(w.m.home.log, name, err, "a queue of the registry is not served")
+		w.m.reportFault(w.m.log, name, err, "a queue of the registry is not served")
 		return
 	}
 	w.known[name] = true

@@ -134,7 +134,7 @@ func (f *groupFeed) renewLocksOf(ctx context.Context, g *queueGroup, rhythm time
 		pause := outage.Next()
 		if ctx.Err() == nil && time.Since(reported) >= pause {
 			reported = time.Now()
-			f.h.reportFault(f.h.home.log, "", renewal.failed, notRenewed)
+			f.h.reportFault(f.h.log, "", renewal.failed, notRenewed)
 		}
 		timing.Sleep(ctx, min(rhythm, pause))
 	}
@@ -217,7 +217,7 @@ func (f *groupFeed) checkStalled(ctx context.Context) {
 				pause = max(pause, outage.Next())
 			}
 			if err != nil && ctx.Err() == nil {
-				f.h.reportFault(f.h.home.log, "", err, "the check for stalled jobs failed; it is repeated after StalledInterval")
+				f.h.reportFault(f.h.log, "", err, "the check for stalled jobs failed; it is repeated after StalledInterval")
 			}
 			next = time.After(pause)
 		}
@@ -303,7 +303,7 @@ func (f *groupFeed) watchCancellations(ctx context.Context) {
 					outage.Succeeded()
 					return
 				}
-				f.h.home.log.Debug("cancellations could not be read; the renewal of locks returns them later", logError, err)
+				f.h.log.Debug("cancellations could not be read; the renewal of locks returns them later", logError, err)
 				pause := outage.Next()
 				if classify(err).Lasting() { // such as for want of permission
 					pause = timing.IdleCancelPollInterval

@@ -142,7 +142,7 @@ func (l *listener) run() {
 			timing.Sleep(f.r.soft, min(timing.PollInterval, f.o.Worker.DrainDelay))
 			l.poll()
 		case woken.Err != nil:
-			f.h.reportFault(f.h.home.log, "", woken.Err, "waiting for jobs failed; retrying")
+			f.h.reportFault(f.h.log, "", woken.Err, "waiting for jobs failed; retrying")
 			timing.Sleep(f.r.soft, f.h.pauseAfter(woken.Err, &outage))
 			f.lookSoon(l) // a marker may have been lost
 		default:
@@ -276,7 +276,7 @@ func (l *listener) glanceAtOthers() {
 			}
 			err := f.lookAtQueues(f.r.soft, queues, backend.Look{Quick: true, Claim: true})
 			if err != nil && !f.r.stopping() {
-				f.h.home.log.Debug("a look for jobs failed; a full one follows", logError, err)
+				f.h.log.Debug("a look for jobs failed; a full one follows", logError, err)
 				f.lookSoon(l) // it may have claimed the time of a delayed job
 			}
 			next = time.Now().Add(glancePause(len(queues)))
@@ -410,7 +410,7 @@ func (f *groupFeed) putBack(all []unusedWake) {
 func (f *groupFeed) giveBack(l *listener, wakes []backend.GroupWake) {
 	for some := range slices.Chunk(wakes, 1000) {
 		if err := l.waiter.Return(some...); err != nil {
-			f.h.home.log.Warn("markers could not be written back; idle workers fetch again after their DrainDelay at the latest", logError, err)
+			f.h.log.Warn("markers could not be written back; idle workers fetch again after their DrainDelay at the latest", logError, err)
 			return
 		}
 	}
@@ -428,7 +428,7 @@ func (l *listener) poll() {
 	}
 	f.mu.Unlock()
 	if err := f.lookAtQueues(f.r.soft, queues, backend.Look{Quick: true, Claim: true}); err != nil && !f.r.stopping() {
-		f.h.reportFault(f.h.home.log, "", err, "looking for jobs failed; retrying")
+		f.h.reportFault(f.h.log, "", err, "looking for jobs failed; retrying")
 		f.lookSoon(l) // it may have claimed the time of a delayed job
 	}
 }

@@ -185,12 +185,17 @@ func (w *ShardedWorker) follow(ctx context.Context) {
 	review := time.NewTicker(timing.ShardReview)
 	defer review.Stop()
 	view, changed := w.of.watch()
-	due := true // the view may have changed before Run
+	due := true  // the view may have changed before Run
+	served := -1 // the number of the newest generation
 	for ctx.Err() == nil {
 		if due {
 			err := w.serve(ctx, view)
 			if due = err != nil; due && ctx.Err() == nil {
 				w.of.log.Warn("the shards of a new generation are not served yet; this is tried again every second", logError, err)
+			}
+			if current := view.current(); !due && current.Number != served {
+				served = current.Number
+				w.of.log.Info("the worker serves the shards of the current generation", logGeneration, served, logShards, len(current.shards))
 			}
 		}
 		select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -19,8 +20,9 @@ import (
 // its start and its stop. Together with one [queueWorker] it is a [Worker], and with many
 // a [MultiWorker].
 type host struct {
-	home      *core  // its connection, logger and tracer are the worker's
-	queueName string // of its only queue; "" with many
+	home      *core        // its connection and tracer are the worker's
+	log       *slog.Logger // of lines about the worker; with many queues they name some
+	queueName string       // of its only queue; "" with many
 	options   *WorkerOptions
 	id        string // first part of every lock token
 	slots     *slots
@@ -49,7 +51,8 @@ type host struct {
 
 // init prepares a host that uses the connection of a queue.
 func (h *host) init(home *core, options *WorkerOptions) {
-	h.home, h.options, h.id, h.slots, h.ended = home, options, uuid.NewString(), newSlots(options.Concurrency), make(chan struct{})
+	h.home, h.log, h.options, h.id = home, home.log, options, uuid.NewString()
+	h.slots, h.ended = newSlots(options.Concurrency), make(chan struct{})
 	h.closed, h.close = context.WithCancel(context.Background())
 }
 
@@ -68,7 +71,7 @@ func (h *host) run(ctx context.Context, f feed, upkeep func(context.Context) ([]
 	h.mu.Unlock()
 	defer close(h.ended)
 	loops, end := upkeep(ctx)
-	h.home.log.Info("the worker runs", logConcurrency, h.Concurrency())
+	h.log.Info("the worker runs", logConcurrency, h.Concurrency())
 	deadline, err := r.run(ctx)
 	h.unfinished = err
 	for _, loop := range loops {
@@ -83,7 +86,7 @@ func (h *host) run(ctx context.Context, f feed, upkeep func(context.Context) ([]
 		loop.Wait(deadline)
 	}
 	h.emitAsync(EventClosed).Wait(deadline)
-	h.home.log.Info("the worker has stopped")
+	h.log.Info("the worker has stopped")
 	return err
 }
 
@@ -189,7 +192,7 @@ func (h *host) token() string {
 // guard calls a function of the user. It recovers a panic and logs it.
 func (h *host) guard(name string, call func()) {
 	if r, stack := safe.Call(call); r != nil {
-		h.home.log.Error("a function given to the worker panicked; the worker continues without its result; fix the function",
+		h.log.Error("a function given to the worker panicked; the worker continues without its result; fix the function",
 			logFunction, name, logPanic, fmt.Sprint(r), logStack, stack)
 	}
 }

@@ -193,7 +193,7 @@ func (r *registration) renew() error {
 	}
 	if classify(failed).Lasting() && !r.refused {
 		r.refused = true
-		r.host.home.log.Debug("the worker could not be registered; Queue.Workers lists it by its connection only; docs/security.md names the permissions that it needs", logError, failed)
+		r.host.log.Debug("the worker could not be registered; Queue.Workers lists it by its connection only; docs/security.md names the permissions that it needs", logError, failed)
 	}
 	return failed
 }

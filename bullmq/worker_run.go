@@ -57,7 +57,7 @@ func (r *runner) run(ctx context.Context) (deadline time.Time, err error) {
 	r.fetching = true
 	go r.fetchUntilStopped()
 	<-ctx.Done()
-	r.host.home.log.Info("the worker stops; it fetches no more jobs, and waits for those that run", logCount, r.count())
+	r.host.log.Info("the worker stops; it fetches no more jobs, and waits for those that run", logCount, r.count())
 	deadline = r.host.stopDeadline()
 	closing := r.host.emitAsync(EventClosing)
 	err = r.finish()
