@@ -10,16 +10,19 @@
 --@args ...
 --@use addPlain perQueue
 
--- addOne is addPlain for one job that waits, without tables. Adds to many queues are mostly of this kind.
+-- addOne is addPlain for one job that waits, without tables, and with as few calls of functions as possible. Adds to many
+-- queues are mostly of this kind.
 local function addOne(base, name, data, opts, timestamp)
-  local number, stream = call('INCRBY', base .. 'id', '1'), base .. 'events'
+  local number, stream, metaAt = call('INCR', base .. 'id'), base .. 'events', base .. 'meta'
   local jobId = number < 1e14 and string.format('%d', number) or number .. '' -- the first form costs less
-  local limit, held = eventLimitAndHeld(base .. 'meta', base .. 'active')
+  local set = call('HMGET', metaAt, 'opts.maxLenEvents', 'paused', 'concurrency')
+  local limit, held = set[1], set[2] or set[3] and isMaxed(set[3], base .. 'active')
+  if limit ~= '10000' then limit = eventLimitOf(metaAt, limit) end
   call('HSET', base .. jobId, 'name', name, 'data', data, 'opts', opts, 'timestamp', timestamp, 'delay', '0', 'priority', '0')
   call('XADD', stream, '*', 'event', 'added', 'jobId', jobId, 'name', name)
   call('XADD', stream, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', jobId)
   call('LPUSH', waitList(base), jobId)
-  signalReady(base .. 'marker', held)
+  if not held then call('ZADD', base .. 'marker', '0', '0') end
   return number
 end
 

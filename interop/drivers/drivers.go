@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
@@ -37,11 +38,9 @@ func Start(line string, batch int) (*Pair, error) {
 		return nil, err
 	}
 	driver := filepath.Join(p.folder, "driver")
-	build := exec.Command("go", "build", "-o", driver, "./interop/driver")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
+	if err := build(root, driver); err != nil {
 		p.Close()
-		return nil, fmt.Errorf("building interop/driver: %w\n%s", err, out)
+		return nil, err
 	}
 	for range 2 {
 		server, err := redisserver.Start(redisserver.Options{})
@@ -67,6 +66,20 @@ func Start(line string, batch int) (*Pair, error) {
 		},
 	}
 	return p, nil
+}
+
+var building sync.Mutex // several builds at once of what the cache does not have yet take longer than one
+
+// build builds the SDK's driver, without debug information, which takes less time.
+func build(root, driver string) error {
+	building.Lock()
+	defer building.Unlock()
+	cmd := exec.Command("go", "build", "-ldflags=-w", "-o", driver, "./interop/driver")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building interop/driver: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // Scenarios returns the scenarios of interop/scenarios.

@@ -156,14 +156,16 @@ local function orText(fine, result, ...)
   return false, text
 end
 local function addOne(base, name, data, opts, timestamp)
-  local number, stream = call('INCRBY', base .. 'id', '1'), base .. 'events'
+  local number, stream, metaAt = call('INCR', base .. 'id'), base .. 'events', base .. 'meta'
   local jobId = number < 1e14 and string.format('%d', number) or number .. '' -- the first form costs less
-  local limit, held = eventLimitAndHeld(base .. 'meta', base .. 'active')
+  local set = call('HMGET', metaAt, 'opts.maxLenEvents', 'paused', 'concurrency')
+  local limit, held = set[1], set[2] or set[3] and isMaxed(set[3], base .. 'active')
+  if limit ~= '10000' then limit = eventLimitOf(metaAt, limit) end
   call('HSET', base .. jobId, 'name', name, 'data', data, 'opts', opts, 'timestamp', timestamp, 'delay', '0', 'priority', '0')
   call('XADD', stream, '*', 'event', 'added', 'jobId', jobId, 'name', name)
   call('XADD', stream, 'MAXLEN', '~', limit, '*', 'event', 'waiting', 'jobId', jobId)
   call('LPUSH', waitList(base), jobId)
-  signalReady(base .. 'marker', held)
+  if not held then call('ZADD', base .. 'marker', '0', '0') end
   return number
 end
 local numbers, args, at, written = {}, ARGV, rest, false
