@@ -70,10 +70,11 @@ var _ = Describe("A Go worker over many queues", func() {
 		for i := range ledgers {
 			ledgers[i] = newLedger(newQueueName())
 		}
+		// Node's workers take some time for each job, so that they can't run all jobs of their queues alone.
 		stops := []func(){
 			workInMany(ledgers, "multi", bullmq.MultiWorkerOptions{Worker: bullmq.WorkerOptions{Concurrency: 10}}),
-			workInNode(ledgers[0], "noddy6", "6", "-concurrency", "5").stop,
-			workInNode(ledgers[1], "noddy5", "5", "-concurrency", "5").stop,
+			workInNode(ledgers[0], "noddy6", "6", "-concurrency", "2", "-sleep", "40").stop,
+			workInNode(ledgers[1], "noddy5", "5", "-concurrency", "2", "-sleep", "40").stop,
 			workInGo(ledgers[2], "gopher", bullmq.WorkerOptions{Concurrency: 5}).stop,
 		}
 		var adding sync.WaitGroup

@@ -3,6 +3,7 @@ package tests
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -20,7 +21,8 @@ import (
 )
 
 // routedVariable makes the test binary run a member of routedFleet. Its arguments are the address of Redis, the
-// queue, and the index of the member.
+// queue, and the index of the member. It prints a line when it is ready, runs jobs once it has got a line, and then prints
+// the id of each job.
 const routedVariable = "INTEROP_ROUTED_WORKER"
 
 func workForRoutes() {
@@ -28,7 +30,10 @@ func workForRoutes() {
 	if err == nil {
 		var worker *bullmq.MultiWorker
 		if worker, err = newRoutedMember(os.Args[1], os.Args[2], index, func(job *bullmq.Job) { fmt.Println(job.ID) }); err == nil {
-			err = worker.Run(context.Background())
+			fmt.Println("ready")
+			if _, err = bufio.NewReader(os.Stdin).ReadString('\n'); err == nil {
+				err = worker.Run(context.Background())
+			}
 		}
 	}
 	fmt.Fprintln(os.Stderr, err)
@@ -150,11 +155,17 @@ var _ = Describe("Jobs with 40 different targets for 12 workers, three of which 
 		_, err := queue.AddBulk(soon(), bulk)
 		Expect(err).NotTo(HaveOccurred())
 
+		// The members in processes start first. On a slow machine the others might finish all jobs meanwhile.
+		var dying []*routedProcess
+		for _, index := range dyingMembers {
+			dying = append(dying, startRoutedProcess(name, index))
+		}
 		begun, stalls := time.Now(), watchStalls()
-		var kills []func()
+		for _, member := range dying {
+			member.run()
+		}
 		for index := range routedWorkers {
 			if slices.Contains(dyingMembers, index) {
-				kills = append(kills, startRoutedProcess(name, index))
 				continue
 			}
 			worker, err := newRoutedMember(server.URL(), name, index, func(*bullmq.Job) {})
@@ -163,10 +174,10 @@ var _ = Describe("Jobs with 40 different targets for 12 workers, three of which 
 			go func() { ended <- worker.Run(context.Background()) }()
 			DeferCleanup(func() { Expect(worker.Close()).To(Succeed()); Eventually(ended).Should(Receive()) })
 		}
-		for _, kill := range kills {
-			kill()
+		for _, member := range dying {
+			member.Kill()
 		}
-		all := time.Since(begun) // the processes take seconds to start on a busy machine
+		all := time.Since(begun)
 		Eventually(func() (completed int, err error) {
 			found, err := queue.Routes(soon())
 			for _, route := range found {
@@ -266,25 +277,46 @@ func watchStalls() (total func() time.Duration) {
 	return total
 }
 
-// startRoutedProcess starts a member of the fleet in a process, waits until it runs a job, and returns a function that
-// kills it.
-func startRoutedProcess(queue string, index int) (kill func()) {
+// routedProcess is a member of the fleet in a process.
+type routedProcess struct {
+	*childprocess.Child
+	stdin  *os.File
+	stdout chan string // its lines; the process never waits for their reader
+}
+
+// startRoutedProcess starts a member of the fleet, and waits until it is ready.
+func startRoutedProcess(queue string, index int) *routedProcess {
 	GinkgoHelper()
 	command := exec.Command(os.Args[0], server.URL(), queue, strconv.Itoa(index))
 	command.Env = append(os.Environ(), routedVariable+"=1")
+	theirIn, in, err := os.Pipe()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(in.Close)
 	out, theirOut, err := os.Pipe()
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(out.Close)
-	command.Stdout, command.Stderr = theirOut, os.Stderr
+	command.Stdin, command.Stdout, command.Stderr = theirIn, theirOut, os.Stderr
 	child, err := childprocess.Start(command)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(theirOut.Close()).To(Succeed())
+	Expect(errors.Join(theirIn.Close(), theirOut.Close())).To(Succeed())
 	DeferCleanup(child.Kill)
-	lines := bufio.NewScanner(out)
-	Expect(lines.Scan()).To(BeTrue())
+	p := &routedProcess{child, in, make(chan string, 2)}
 	go func() {
-		for lines.Scan() { // the child must not wait for a reader
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			select {
+			case p.stdout <- lines.Text():
+			default:
+			}
 		}
 	}()
-	return child.Kill
+	Eventually(p.stdout, "60s").Should(Receive(Equal("ready")))
+	return p
+}
+
+// run makes the member run jobs, and waits until it has started one.
+func (p *routedProcess) run() {
+	GinkgoHelper()
+	_, err := p.stdin.WriteString("run\n")
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(p.stdout, "60s").Should(Receive(HavePrefix("job-")))
 }
