@@ -73,6 +73,18 @@ var (
 	// [Job.MoveToWaitingChildren], which has moved the job to StateWaitingChildren
 	// (BullMQ: WaitingChildrenError).
 	ErrMovedToWaitingChildren = errors.New("bullmq:movedToWaitingChildren")
+	// ErrHandedOver reports that the handler has handed the job over, with the token of its
+	// lock ([Job.Token]), to a program that finishes the job. The job stays active and
+	// consumes no attempt yet. The worker writes nothing, renews the lock no more, and runs
+	// another job.
+	//
+	// The program makes a reference by [Queue.JobRef] and [Job.WithToken]. It extends the lock
+	// with [Job.ExtendLock], and ends the attempt with [Fetcher.Complete] or [Fetcher.Fail].
+	// The job runs again as a stalled job if the lock expires before that. The lock lasts
+	// for up to [WorkerOptions.LockDuration] after the handler has returned.
+	//
+	// [Queue.Cancel] of such a job is reported by ExtendLock.
+	ErrHandedOver = errors.New("bullmq: handed over")
 	// ErrUnrecoverable fails the job without a retry, even if attempts are left
 	// (BullMQ: UnrecoverableError). [Unrecoverable] returns such an error for a reason.
 	// If the error also wraps ErrRateLimited, ErrSnoozed or ErrWaitForChildren,

@@ -86,6 +86,7 @@ func init() {
 
 var (
 	attemptsFailed = Instrument{Name: "bullmq.jobs.attempts.failed", Description: "Number of failed attempts of jobs", Unit: "1"}
+	handedOverJobs = Instrument{Name: "bullmq.jobs.handed_over", Description: "Number of jobs that their handlers have handed over", Unit: "1"}
 
 	jobDuration = Instrument{Name: "bullmq.job.duration", Description: "Job processing duration", Unit: "ms", Kind: InstrumentHistogram}
 	jobsByState = Instrument{Name: "bullmq.queue.jobs", Description: "Number of jobs in the queue by state", Unit: "{jobs}", Kind: InstrumentGauge}
@@ -139,6 +140,10 @@ func (w *queueWorker) measureEnd(ctx context.Context, job *Job, a action) {
 		w.core.measure(ctx, job, "waiting")
 	case waitForChildren:
 		w.core.measure(ctx, job, "waiting-children")
+	case handedOver:
+		if t := w.core.trace; t.telemetry != nil {
+			t.telemetry.Record(ctx, handedOverJobs, 1, w.core.measured(job, string(StateActive))...)
+		}
 	}
 }
 

@@ -223,7 +223,7 @@ func (w *queueWorker) startProcess(ctx context.Context, job *Job) (context.Conte
 	return ctx, s
 }
 
-// completed and failed record the outcome of the attempt.
+// completed, failed and handedOver record the outcome of the attempt.
 func (s span) completed(job *Job, res result) {
 	if s.isRecording() {
 		s.event("job completed", Attribute{attrJobResult, res.json})
@@ -235,6 +235,12 @@ func (s span) failed(job *Job, res result) {
 	if s.isRecording() {
 		s.event("job failed", Attribute{attrJobFailedReason, res.err.Error()})
 		setAttr(s, attrJobAttemptsMade, job.AttemptsMade)
+	}
+}
+
+func (s span) handedOver() {
+	if s.isRecording() {
+		s.event("job handed over")
 	}
 }
 

@@ -154,7 +154,7 @@ func (w *queueWorker) judge(ctx context.Context, job *Job, reason error) (decisi
 // isExplicit reports whether a handler's error determines the outcome of the job even
 // when the worker shuts down.
 func isExplicit(err error) bool {
-	for _, explicit := range []error{ErrUnrecoverable, ErrRateLimited, ErrSnoozed, ErrWaitForChildren, ErrMovedToDelayed, ErrMovedToWait, ErrMovedToWaitingChildren} {
+	for _, explicit := range []error{ErrUnrecoverable, ErrRateLimited, ErrSnoozed, ErrWaitForChildren, ErrMovedToDelayed, ErrMovedToWait, ErrMovedToWaitingChildren, ErrHandedOver} {
 		if errors.Is(err, explicit) {
 			return true
 		}
@@ -219,7 +219,7 @@ func (w *queueWorker) write(ctx context.Context, job *Job, d *decision, res resu
 		return found{}, err
 	case moveToRoute:
 		return found{}, w.forward(ctx, job, d.route)
-	default: // alreadyGone
+	default: // alreadyGone, handedOver
 		return found{}, nil
 	}
 }
@@ -259,6 +259,10 @@ func (c *commit) committed(next found) {
 		if d.action == fail && w.letters != nil {
 			w.letters.noteFailure(job, res.err, w.keep(job, d))
 		}
+	case handedOver:
+		withLogAttrs(a.handler.outliving(), w.core.log).LogAttrs(a.ctx, slog.LevelDebug,
+			"the handler has handed a job over; its lock is not renewed any more", slog.String(logJob, job.ID), slog.String(logName, job.Name))
+		a.span.handedOver()
 	case limited:
 		w.source.setRateLimit(next.LimitedFor)
 	case delayForRateLimit:

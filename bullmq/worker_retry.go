@@ -44,6 +44,7 @@ const (
 	retryLater                      // retry it after decision.wait
 	limited                         // requeue it until the rate limit ends, after decision.wait if that is known
 	alreadyGone                     // do nothing: the handler has moved it
+	handedOver                      // do nothing: another program finishes it
 	giveBack                        // requeue it without consuming an attempt
 	giveBackLater                   // delay it by decision.wait without consuming an attempt
 	delayForRateLimit               // the same, because no limiter enforces the rate limit
@@ -77,6 +78,8 @@ func (p retryPolicy) decide(job *Job, err error) (decision, error) {
 		return decision{action: complete}, nil
 	case errors.Is(err, ErrMovedToDelayed), errors.Is(err, ErrMovedToWait), errors.Is(err, ErrMovedToWaitingChildren):
 		return decision{action: alreadyGone}, nil
+	case errors.Is(err, ErrHandedOver):
+		return decision{action: handedOver}, nil
 	case errors.Is(err, ErrUnrecoverable): // even if it wraps other errors too
 		return decision{action: fail}, nil
 	case errors.Is(err, ErrRateLimited):

@@ -73,6 +73,12 @@ var _ = Describe("The retry policy", func() {
 		}
 	})
 
+	It("leaves a job that its handler has handed over", func() {
+		for _, err := range []error{ErrHandedOver, fmt.Errorf("step 2: %w", ErrHandedOver), errors.Join(ErrHandedOver, Unrecoverable(boom))} {
+			Expect(decide(retryPolicy{}, job(0, 1, nil), err)).To(Equal(decision{action: handedOver}), err.Error())
+		}
+	})
+
 	It("moves a job to its children on ErrWaitForChildren, even at its last attempt", func() {
 		for _, err := range []error{ErrWaitForChildren, fmt.Errorf("step 2: %w", ErrWaitForChildren)} {
 			Expect(decide(retryPolicy{}, job(0, 1, nil), err)).To(Equal(decision{action: waitForChildren}), err.Error())

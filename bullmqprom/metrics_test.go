@@ -96,6 +96,17 @@ var _ = Describe("The metrics of a process", func() {
 		}),
 	)
 
+	It("count an attempt that the handler hands over", func() {
+		setUp(nil)
+		work(func(context.Context, *bullmq.Job) (any, error) { return nil, bullmq.ErrHandedOver }, bullmq.WorkerOptions{})
+		add("pack", nil)
+		Eventually(values).Should(And(
+			HaveKeyWithValue("bullmq_worker_jobs_total{pack,handed_over,orders}", 1.0),
+			HaveKeyWithValue("bullmq_worker_job_duration_seconds{pack,handed_over,orders}", 1.0),
+			HaveKeyWithValue("bullmq_worker_jobs_in_flight{orders}", 0.0),
+		))
+	})
+
 	It("count a lost lock and the lost attempt", func() {
 		setUp(nil)
 		entered := make(chan *bullmq.Job, 1)

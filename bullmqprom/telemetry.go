@@ -18,6 +18,7 @@ const (
 	OutcomeSnoozed     = "snoozed"      // [bullmq.Snooze]
 	OutcomeRateLimited = "rate_limited" // [bullmq.RateLimit]
 	OutcomeMoved       = "moved"        // the handler has moved the job, for example to wait for children
+	OutcomeHandedOver  = "handed_over"  // [bullmq.ErrHandedOver]; another program finishes the attempt
 	OutcomeReturned    = "returned"     // the worker stopped and returned the job to the queue
 	OutcomeLost        = "lost"         // the outcome was not written; the job runs again
 )
@@ -183,6 +184,8 @@ func (a *attempt) outcome() string {
 		return OutcomeFailed
 	case a.failed:
 		return OutcomeRetried
+	case a.state == "handed_over":
+		return OutcomeHandedOver
 	case errors.Is(a.err, bullmq.ErrMovedToDelayed), errors.Is(a.err, bullmq.ErrMovedToWait), errors.Is(a.err, bullmq.ErrMovedToWaitingChildren):
 		return OutcomeMoved
 	case a.state == "":

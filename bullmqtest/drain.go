@@ -2,7 +2,10 @@ package bullmqtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,12 +40,13 @@ type Attempt struct {
 // worker has ended when Drain returns. options may be nil.
 //
 // Jobs stay where they are if the queue is paused, or if a rate limit holds them back for
-// longer than FollowDelays. A failed attempt does not fail the test. The test fails if ctx
+// longer than FollowDelays. So do jobs that a handler has handed over
+// ([bullmq.ErrHandedOver]). A failed attempt does not fail the test. The test fails if ctx
 // ends before Drain is done, if more than MaxAttempts attempts start, or if jobs are left to
 // run but no attempt starts, runs or ends for 10 seconds.
 func (k *Kit) Drain(ctx context.Context, queueName string, handler bullmq.Handler, options *DrainOptions) []Attempt {
 	k.t.Helper()
-	d := &drain{kit: k, queueName: queueName, changed: make(chan struct{}, 1)}
+	d := &drain{kit: k, queueName: queueName, changed: make(chan struct{}, 1), handed: map[string]bool{}}
 	if options != nil {
 		d.o = *options
 	}
@@ -73,6 +77,7 @@ type drain struct {
 	attempts []Attempt
 	started  int
 	running  int
+	handed   map[string]bool // ids of the jobs that handlers have handed over
 }
 
 func (d *drain) run(ctx context.Context, handler bullmq.Handler) error {
@@ -105,6 +110,9 @@ func (d *drain) untilQuiet(ctx context.Context, o bullmq.WorkerOptions) error {
 			if ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}
+			return err
+		}
+		if err := d.withoutHandedOver(ctx, &w); err != nil {
 			return err
 		}
 		now := k.Now()
@@ -141,23 +149,47 @@ func (d *drain) untilQuiet(ctx context.Context, o bullmq.WorkerOptions) error {
 	}
 }
 
+// withoutHandedOver leaves the jobs that handlers have handed over out of the number of running
+// jobs.
+func (d *drain) withoutHandedOver(ctx context.Context, w *workload) error {
+	d.mu.Lock()
+	ids := slices.Collect(maps.Keys(d.handed))
+	d.mu.Unlock()
+	for _, id := range ids {
+		state, err := d.kit.Queue(d.queueName).JobState(ctx, id)
+		if err != nil && !errors.Is(err, bullmq.ErrJobNotFound) {
+			return err
+		}
+		if state == bullmq.StateActive {
+			w.running--
+		}
+	}
+	return nil
+}
+
 func (d *drain) wrap(handler bullmq.Handler) bullmq.Handler {
 	return func(ctx context.Context, job *bullmq.Job) (any, error) {
 		d.mu.Lock()
 		d.started++
 		d.running++
+		delete(d.handed, job.ID)
 		excess := d.started > d.o.MaxAttempts
 		d.mu.Unlock()
 		d.signal()
+		over := false
 		defer func() {
 			d.mu.Lock()
 			d.running--
+			if over {
+				d.handed[job.ID] = true
+			}
 			d.mu.Unlock()
 		}()
 		if excess {
 			return nil, bullmq.ErrSnoozed
 		}
 		value, err := handler(ctx, job)
+		over = errors.Is(err, bullmq.ErrHandedOver)
 		d.record(job, err)
 		return value, err
 	}

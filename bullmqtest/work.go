@@ -35,7 +35,7 @@ type Result[R any] struct {
 	// finished, Job is the job as the worker last knew it.
 	Job *bullmq.Job
 	// State is the state of the job after the attempt. A job that will be retried is
-	// delayed or waiting.
+	// delayed or waiting. A job that was handed over ([bullmq.ErrHandedOver]) is active.
 	State bullmq.State
 	// Value is the return value of a job that completed, decoded from its JSON.
 	Value R

@@ -182,6 +182,22 @@ func TestDrainRunsJobsThatAreReadyAndThoseThatTheyAdd(t *testing.T) {
 	})
 }
 
+func TestJobsThatAreHandedOverStayActive(t *testing.T) {
+	onEach(t, func(t *testing.T, kit *bullmqtest.Kit) {
+		handOver := func(context.Context, *bullmq.Job) (any, error) { return nil, bullmq.ErrHandedOver }
+		result := bullmqtest.Work(t, kit, handOver, Welcome, Email{To: "ada"}, nil)
+		equal(t, "state", result.State, bullmq.StateActive)
+		equal(t, "attempts made", result.Job.AttemptsMade, 0)
+		if !errors.Is(result.Err, bullmq.ErrHandedOver) {
+			t.Errorf("the error is %v", result.Err)
+		}
+		queue := kit.Queue("mail")
+		job := must(Report.Add(t.Context(), queue, Email{To: "ada"}, nil))
+		equal(t, "attempts", len(kit.Drain(t.Context(), "mail", handOver, nil)), 1)
+		equal(t, "state", must(job.State(t.Context())), bullmq.StateActive)
+	})
+}
+
 func TestDrainFollowsDelaysRetriesSchedulersAndRateLimits(t *testing.T) {
 	onEach(t, func(t *testing.T, kit *bullmqtest.Kit) {
 		queue, start := kit.Queue("mail"), kit.Now()

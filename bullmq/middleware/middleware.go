@@ -23,7 +23,8 @@ import (
 )
 
 // Log returns a middleware that logs the end of each run, and how long it took, with the
-// logger of [bullmq.LoggerFromContext]. It logs at the given level if the handler succeeds,
+// logger of [bullmq.LoggerFromContext]. It logs at the given level if the handler succeeds
+// or hands the job over,
 // and at slog.LevelWarn if it returns an error. The worker logs failed attempts as well. If a
 // cancelled run returns an error, only the worker logs it.
 func Log(level slog.Level) bullmq.Middleware {
@@ -35,6 +36,8 @@ func Log(level slog.Level) bullmq.Middleware {
 			switch {
 			case err == nil:
 				bullmq.LoggerFromContext(ctx).LogAttrs(ctx, level, "the handler succeeded", took)
+			case errors.Is(err, bullmq.ErrHandedOver):
+				bullmq.LoggerFromContext(ctx).LogAttrs(ctx, level, "the handler has handed the job over", took)
 			case !errors.Is(context.Cause(ctx), bullmq.ErrCancelled):
 				bullmq.LoggerFromContext(ctx).LogAttrs(ctx, slog.LevelWarn, "the handler returned an error", took, slog.Any("error", err))
 			}

@@ -65,8 +65,11 @@ var _ = Describe("Middleware of handlers", func() {
 		var lines syncBuffer
 		queue := newQueue()
 		run(queue, bullmq.Wrap(func(_ context.Context, job *bullmq.Job) (any, error) {
-			if job.Name == "bad" {
+			switch job.Name {
+			case "bad":
 				return nil, bullmq.Snooze(time.Hour)
+			case "handed over":
+				return nil, bullmq.ErrHandedOver
 			}
 			return nil, nil
 		}, middleware.Log(slog.LevelInfo)), bullmq.WorkerOptions{Logger: bullmq.Slog(slog.New(slog.NewTextHandler(&lines, nil)))})
@@ -77,6 +80,9 @@ var _ = Describe("Middleware of handlers", func() {
 		}
 		Expect(lines.String()).To(MatchRegexp(`level=WARN msg="the handler returned an error" queue=%s job=1 name=bad attempt=1 duration_ms=\S+ error=`, queue.Name()))
 		Expect(lines.String()).To(MatchRegexp(`level=INFO msg="the handler succeeded" queue=%s job=2 name=good attempt=1 duration_ms=`, queue.Name()))
+		_, err := queue.Add(ctx, "handed over", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(lines.String).Should(MatchRegexp(`level=INFO msg="the handler has handed the job over" queue=%s job=3 name="handed over" attempt=1 duration_ms=`, queue.Name()))
 	})
 
 	It("leaves the end of a cancelled run to the worker, which logs it once", func(ctx context.Context) {
