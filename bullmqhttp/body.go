@@ -26,14 +26,14 @@ func isJSON(contentType string) bool {
 }
 
 // encodeBody returns a body as it is stored. asJSON stores JSON as it is, without white space
-// between its tokens.
+// between its tokens. JSON that is nested too deeply is stored as text.
 func encodeBody(body []byte, asJSON bool) (stored json.RawMessage, encoding string) {
 	switch {
 	case len(body) == 0:
 		return nil, ""
 	case !utf8.Valid(body):
 		return quote(base64.StdEncoding.EncodeToString(body)), EncodingBase64
-	case asJSON && json.Valid(body):
+	case asJSON && validJSON(body):
 		var compact bytes.Buffer
 		_ = json.Compact(&compact, body)
 		return compact.Bytes(), ""

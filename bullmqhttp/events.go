@@ -7,7 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -34,8 +35,15 @@ const (
 	eventsTimeout = 30 * time.Second // for a client to take an event
 )
 
-// eventID is the id of an event in the stream of a queue.
-var eventID = regexp.MustCompile(`^\d{1,20}-\d{1,20}$`)
+// isEventID reports whether a text is the id of an event in the stream of a queue: two numbers of 64 bits.
+func isEventID(text string) bool {
+	ms, number, _ := strings.Cut(text, "-")
+	_, err := strconv.ParseUint(ms, 10, 64)
+	if err == nil {
+		_, err = strconv.ParseUint(number, 10, 64)
+	}
+	return err == nil
+}
 
 // serveEvents sends the events of a job as server-sent events, until the job ends. Their ids are those
 // of the queue's events stream, so a client that sends Last-Event-ID continues after that event. After
@@ -46,7 +54,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request, t target) e
 	case last == endID:
 		w.WriteHeader(http.StatusNoContent)
 		return nil
-	case last != "" && !eventID.MatchString(last):
+	case last != "" && !isEventID(last):
 		return problem(http.StatusBadRequest, CodeInvalidRequest, "Last-Event-ID %.40q is not the id of an event", last)
 	}
 	status, err := s.current(r.Context(), t)
@@ -62,6 +70,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request, t target) e
 	h.Set("X-Accel-Buffering", "no") // a proxy must not hold events back
 	h.Set("X-Content-Type-Options", "nosniff")
 	stream := &eventStream{server: s, target: t, w: w, out: http.NewResponseController(w), ran: !status.Started.IsZero()}
+	_ = stream.out.SetReadDeadline(time.Time{}) // http.Server.ReadTimeout would end the stream
 	if stream.flush() != nil {
 		return nil
 	}

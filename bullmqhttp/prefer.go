@@ -1,6 +1,7 @@
 package bullmqhttp
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -20,16 +21,15 @@ type preferences struct {
 // and malformed preferences are ignored, as the RFC demands.
 func preferencesOf(r *http.Request) preferences {
 	var p preferences
-	seen := map[string]bool{}
+	seen := make(map[string]bool, 3) // only the known ones: a client may send any number of names
 	for _, header := range r.Header.Values("Prefer") {
 		for preference := range strings.SplitSeq(header, ",") {
 			preference, _, _ = strings.Cut(preference, ";") // without its parameters
 			name, value, _ := strings.Cut(preference, "=")
 			name, value = strings.ToLower(strings.TrimSpace(name)), strings.Trim(strings.TrimSpace(value), `"`)
-			if name == "" || seen[name] {
+			if seen[name] {
 				continue
 			}
-			seen[name] = true
 			switch name {
 			case "respond-async":
 				p.respondAsync = true
@@ -39,16 +39,19 @@ func preferencesOf(r *http.Request) preferences {
 				}
 			case "return":
 				p.result = value == "representation"
+			default:
+				continue
 			}
+			seen[name] = true
 		}
 	}
 	return p
 }
 
-// parseSeconds parses a number of whole seconds.
+// parseSeconds parses a number of whole seconds. A number that is too large is the largest one.
 func parseSeconds(text string) (time.Duration, bool) {
 	seconds, err := strconv.ParseUint(text, 10, 31)
-	return time.Duration(seconds) * time.Second, err == nil
+	return time.Duration(seconds) * time.Second, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 // apply names a preference that the reply obeys.

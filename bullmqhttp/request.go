@@ -124,6 +124,9 @@ func (a *async) storeRequest(w http.ResponseWriter, r *http.Request) (*Request, 
 	if head > a.server.o.MaxHead {
 		return nil, problem(http.StatusRequestHeaderFieldsTooLarge, CodeTooLarge, "the path, the query and the headers have %d bytes; the limit is %d", head, a.server.o.MaxHead)
 	}
+	if err := stored.checkHead(); err != nil {
+		return nil, err
+	}
 	body, err := a.readBody(w, r)
 	if err != nil {
 		return nil, err
@@ -132,8 +135,8 @@ func (a *async) storeRequest(w http.ResponseWriter, r *http.Request) (*Request, 
 		return nil, err
 	}
 	plain := stored.Headers["Content-Encoding"] == nil && r.Header.Get("Content-Encoding") == ""
-	if plain && len(body) > 0 && isJSON(stored.ContentType) && !json.Valid(body) {
-		return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the body is not valid JSON")
+	if plain && len(body) > 0 && isJSON(stored.ContentType) && !validJSON(body) {
+		return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the body is not valid JSON, or is nested more than %d deep", maxDepth)
 	}
 	stored.Body, stored.Encoding = encodeBody(body, plain && isJSON(stored.ContentType) && !a.route.RawBody)
 	stored.Digest = digest(r.Method, stored.Path, r.URL.RawQuery, stored.ContentType, string(body))

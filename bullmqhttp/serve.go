@@ -165,8 +165,8 @@ func statusError(response *Response, header http.Header) *StatusError {
 // retryAfter parses a Retry-After header: seconds, or a date. It is at most a day.
 func retryAfter(text string, now time.Time) time.Duration {
 	var wait time.Duration
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
-		wait = time.Duration(seconds) * time.Second
+	if seconds, ok := parseSeconds(text); ok {
+		wait = seconds
 	} else if at, err := http.ParseTime(text); err == nil {
 		wait = at.Sub(now)
 	}

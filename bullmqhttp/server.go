@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -86,6 +88,7 @@ type Options struct {
 type Server struct {
 	queue           *bullmq.Queue
 	o               Options
+	base            string // Options.Base with a slash, as it is in an escaped path
 	headers         []string
 	responseHeaders []string
 	load            load
@@ -116,6 +119,7 @@ func New(queue *bullmq.Queue, options *Options) *Server {
 		headers: allowList(requestHeaders, o.Headers), responseHeaders: allowList(responseHeaders, o.ResponseHeaders),
 	}
 	s.load.queue = queue
+	s.base = (&url.URL{Path: o.Base + "/"}).EscapedPath()
 	s.closed, s.close = context.WithCancel(context.Background())
 	return s
 }
@@ -174,9 +178,12 @@ func (s *Server) waiting(r *http.Request, limit time.Duration) (context.Context,
 	return ctx, func() { stop(); cancel() }
 }
 
-// hold gives a reply time until the wait is over, if the http.Server has a WriteTimeout.
+// hold gives a reply time until the wait is over, if the http.Server has a WriteTimeout or a ReadTimeout.
+// The latter would end the context of the request.
 func hold(w http.ResponseWriter, wait time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeTime))
+	control, end := http.NewResponseController(w), time.Now().Add(wait+writeTime)
+	_ = control.SetWriteDeadline(end)
+	_ = control.SetReadDeadline(end)
 }
 
 // writeTime is the time that a client has to take a reply that was held.
@@ -190,7 +197,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
-	rest, found := strings.CutPrefix(r.URL.Path, s.o.Base+"/")
+	// An escaped slash is no separator: a proxy that checks paths may not see it as one.
+	rest, found := strings.CutPrefix(r.URL.EscapedPath(), s.base)
 	id, part, hasPart := strings.Cut(rest, "/")
 	if !found || !isID(id) || hasPart && part == "" {
 		return notFound()
@@ -237,7 +245,10 @@ func (s *Server) admit(r *http.Request, action Action) (owner string, err error)
 		}
 	}
 	if s.o.Owner != nil {
-		if owner, err = s.o.Owner(r); err != nil {
+		if owner, err = s.o.Owner(r); err == nil && !utf8.ValidString(owner) { // JSON would change it into that of another one
+			err = fmt.Errorf("bullmqhttp: the owner %.40q is not UTF-8", owner)
+		}
+		if err != nil {
 			return "", s.refused(r, err)
 		}
 	}
