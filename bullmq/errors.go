@@ -75,15 +75,15 @@ var (
 	ErrMovedToWaitingChildren = errors.New("bullmq:movedToWaitingChildren")
 	// ErrHandedOver reports that the handler has handed the job over, with the token of its
 	// lock ([Job.Token]), to a program that finishes the job. The job stays active and
-	// consumes no attempt yet. The worker writes nothing, renews the lock no more, and runs
-	// another job.
+	// consumes no attempt yet. The worker writes nothing, no longer renews the lock, and
+	// runs another job.
 	//
 	// The program makes a reference by [Queue.JobRef] and [Job.WithToken]. It extends the lock
 	// with [Job.ExtendLock], and ends the attempt with [Fetcher.Complete] or [Fetcher.Fail].
 	// The job runs again as a stalled job if the lock expires before that. The lock lasts
 	// for up to [WorkerOptions.LockDuration] after the handler has returned.
 	//
-	// [Queue.Cancel] of such a job is reported by ExtendLock.
+	// ExtendLock reports a [Queue.Cancel] of such a job.
 	ErrHandedOver = errors.New("bullmq: handed over")
 	// ErrUnrecoverable fails the job without a retry, even if attempts are left
 	// (BullMQ: UnrecoverableError). [Unrecoverable] returns such an error for a reason.

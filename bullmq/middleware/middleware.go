@@ -24,9 +24,8 @@ import (
 
 // Log returns a middleware that logs the end of each run, and how long it took, with the
 // logger of [bullmq.LoggerFromContext]. It logs at the given level if the handler succeeds
-// or hands the job over,
-// and at slog.LevelWarn if it returns an error. The worker logs failed attempts as well. If a
-// cancelled run returns an error, only the worker logs it.
+// or hands the job over, and at slog.LevelWarn if it returns an error. The worker logs failed
+// attempts as well. If a cancelled run returns an error, only the worker logs it.
 func Log(level slog.Level) bullmq.Middleware {
 	return func(next bullmq.Handler) bullmq.Handler {
 		return func(ctx context.Context, job *bullmq.Job) (any, error) {
