@@ -32,7 +32,7 @@ demo: redis node ## show Node and Go sharing queues in the terminal
 	@go run ./examples/demo
 
 # The tests mostly wait, so that more packages run at once than there are processors. The largest suites, ./bullmq
-# and ./interop/tests, each run in SPEC_PROCESSES processes (see internal/testkit/shards), or they would run on alone
+# and ./interop/tests, each run in SPEC_PROCESSES processes (see internal/testkit/suite), or they would run on alone
 # at the end. SPEC_PROCESSES=1 runs each suite in one process, like go test. Without debug information programs link
 # faster. make lint vets the code.
 SPEC_PROCESSES ?= 3

@@ -12,11 +12,13 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestReadme(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "Readme")
+	suite.RunWhole(t, "Readme")
 }
 
 var (

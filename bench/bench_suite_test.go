@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/bench/contender"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 // TestMain runs a contender if the arguments ask for it, as main does.
@@ -22,5 +23,5 @@ func TestMain(m *testing.M) {
 
 func TestBench(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "Bench")
+	suite.RunWhole(t, "Bench")
 }

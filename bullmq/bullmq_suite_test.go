@@ -17,7 +17,7 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
-	"github.com/17a2ac88/bullmq-go/internal/testkit/shards"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 var (
@@ -33,11 +33,7 @@ func TestBullMQ(t *testing.T) {
 	SetDefaultEventuallyTimeout(5 * time.Second)
 	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
 	SetDefaultConsistentlyPollingInterval(5 * time.Millisecond)
-	suite, reporter := GinkgoConfiguration()
-	if testing.Short() {
-		suite.LabelFilter = "!slow"
-	}
-	shards.Run(t, "bullmq", suite, reporter)
+	suite.Run(t, "bullmq")
 }
 
 var _ = BeforeSuite(func() {
@@ -61,6 +57,6 @@ var _ = BeforeSuite(func() {
 })
 
 var (
-	_ = BeforeEach(shards.Select)
+	_ = BeforeEach(suite.Select)
 	_ = BeforeEach(leaks.Check)
 )

@@ -59,6 +59,9 @@ func (w *WorkerInfo) IsRegistered() bool { return w.ID != "" }
 // that are known by their connection only, such as workers of BullMQ. BullMQ's getWorkers
 // lists connections; see [Queue.ConnectedWorkers].
 //
+// A worker registers itself while it fetches its first jobs. So it may run a job shortly
+// before it is listed.
+//
 // Without permission for the keys of registrations, only connections are listed. Without
 // permission for CLIENT LIST, only registered workers are.
 func (q *Queue) Workers(ctx context.Context) ([]WorkerInfo, error) {

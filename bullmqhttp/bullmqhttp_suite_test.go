@@ -22,7 +22,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmqhttp"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
-	"github.com/17a2ac88/bullmq-go/internal/testkit/shards"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 var (
@@ -34,11 +34,7 @@ func TestBullMQHTTP(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(15 * time.Second)
 	SetDefaultEventuallyPollingInterval(10 * time.Millisecond)
-	suite, reporter := GinkgoConfiguration()
-	if testing.Short() {
-		suite.LabelFilter = "!slow"
-	}
-	shards.Run(t, "bullmqhttp", suite, reporter)
+	suite.Run(t, "bullmqhttp")
 }
 
 var _ = BeforeSuite(func() {
@@ -50,7 +46,7 @@ var _ = BeforeSuite(func() {
 })
 
 var (
-	_ = BeforeEach(shards.Select)
+	_ = BeforeEach(suite.Select)
 	_ = BeforeEach(leaks.Check)
 )
 

@@ -15,12 +15,13 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmqprom"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestBullMQProm(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(10 * time.Second)
-	RunSpecs(t, "bullmqprom")
+	suite.RunWhole(t, "bullmqprom")
 }
 
 var _ = BeforeEach(leaks.Check)

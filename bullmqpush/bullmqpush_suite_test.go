@@ -19,7 +19,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmqpush"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
-	"github.com/17a2ac88/bullmq-go/internal/testkit/shards"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 var (
@@ -33,7 +33,7 @@ func TestBullMQPush(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(10 * time.Second)
 	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
-	shards.Run(t, "bullmqpush")
+	suite.Run(t, "bullmqpush")
 }
 
 var _ = BeforeSuite(func() {
@@ -45,7 +45,7 @@ var _ = BeforeSuite(func() {
 })
 
 var (
-	_ = BeforeEach(shards.Select)
+	_ = BeforeEach(suite.Select)
 	_ = BeforeEach(leaks.Check)
 )
 

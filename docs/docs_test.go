@@ -14,15 +14,13 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestDocs(t *testing.T) {
 	RegisterFailHandler(Fail)
-	suite, reporter := GinkgoConfiguration()
-	if testing.Short() {
-		suite.LabelFilter = "!slow"
-	}
-	RunSpecs(t, "Docs", suite, reporter)
+	suite.RunWhole(t, "Docs")
 }
 
 const protocolPage = "wire-protocol.md"

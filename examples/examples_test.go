@@ -20,12 +20,13 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestExamples(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(10 * time.Second)
-	RunSpecs(t, "Examples")
+	suite.RunWhole(t, "Examples")
 }
 
 var _ = BeforeEach(leaks.Check)

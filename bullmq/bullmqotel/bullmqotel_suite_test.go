@@ -8,12 +8,13 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestBullMQOTel(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(10 * time.Second)
-	RunSpecs(t, "bullmqotel")
+	suite.RunWhole(t, "bullmqotel")
 }
 
 var _ = BeforeEach(leaks.Check)

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 var redis *redisserver.Server
@@ -15,7 +16,7 @@ var redis *redisserver.Server
 func TestMiddleware(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(10 * time.Second)
-	RunSpecs(t, "middleware")
+	suite.RunWhole(t, "middleware")
 }
 
 var _ = BeforeSuite(func() {

@@ -18,6 +18,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 var (
@@ -28,7 +29,7 @@ var (
 
 func TestScripts(t *testing.T) {
 	RegisterFailHandler(ginkgo.Fail)
-	ginkgo.RunSpecs(t, "bullmq/scripts")
+	suite.RunWhole(t, "bullmq/scripts")
 }
 
 var _ = ginkgo.BeforeEach(leaks.Check)

@@ -49,9 +49,11 @@ func main() {
 	}
 	_, _ = <-active, <-active // two more concurrently
 
-	workers, err := bullmq.ListWorkers(ctx, connection, "", "renders", "mails")
-	if err != nil {
-		log.Fatal(err)
+	var workers []bullmq.WorkerInfo
+	for len(workers) == 0 { // the worker may run a job before it is listed
+		if workers, err = bullmq.ListWorkers(ctx, connection, "", "renders", "mails"); err != nil {
+			log.Fatal(err)
+		}
 	}
 	for _, w := range workers {
 		fmt.Println("worker", w.Name, "on", w.Host, "serves", w.Queues, "and runs", w.Running, "of", w.Concurrency, "jobs")

@@ -7,11 +7,12 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestDemo(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "Demo")
+	suite.RunWhole(t, "Demo")
 }
 
 var _ = BeforeEach(leaks.Check)

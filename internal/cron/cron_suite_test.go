@@ -9,11 +9,12 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/internal/cron"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestCron(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "cron")
+	suite.RunWhole(t, "cron")
 }
 
 func zoneNamed(name string) *time.Location {

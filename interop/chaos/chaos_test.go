@@ -9,6 +9,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 // full selects all faults at full length, as make chaos does. Without it a few short ones run.
@@ -29,7 +31,7 @@ func TestChaos(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	RunSpecs(t, "Nothing lost")
+	suite.RunWhole(t, "Nothing lost")
 }
 
 var report = NewTable(os.Stdout)

@@ -16,11 +16,12 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestPrometheus(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "Prometheus")
+	suite.RunWhole(t, "Prometheus")
 }
 
 var redis *redisserver.Server

@@ -21,6 +21,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
@@ -28,7 +29,7 @@ func TestTelemetry(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(20 * time.Second)
 	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
-	RunSpecs(t, "Telemetry of Node and Go")
+	suite.RunWhole(t, "Telemetry of Node and Go")
 }
 
 var (

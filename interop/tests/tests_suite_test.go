@@ -20,7 +20,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
-	"github.com/17a2ac88/bullmq-go/internal/testkit/shards"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
@@ -44,7 +44,7 @@ func TestInterop(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(20 * time.Second)
 	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
-	shards.Run(t, "Node and Go on one queue")
+	suite.Run(t, "Node and Go on one queue")
 }
 
 var (
@@ -57,7 +57,7 @@ var (
 )
 
 var (
-	_ = BeforeEach(shards.Select)
+	_ = BeforeEach(suite.Select)
 	_ = BeforeEach(leaks.Check)
 )
 

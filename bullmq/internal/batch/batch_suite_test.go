@@ -6,22 +6,24 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
-// suite is the test that runs the specs.
-var suite *testing.T
+// specs is the test that runs the specs.
+var specs *testing.T
 
 func TestBatch(t *testing.T) {
-	suite = t
+	specs = t
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "batch")
+	suite.RunWhole(t, "batch")
 }
 
 // inBubble runs a spec in a bubble of package synctest. settle then waits until all
 // goroutines of the spec are blocked, and time passes only when they are.
 func inBubble(spec func()) func() {
 	return func() {
-		synctest.Test(suite, func(*testing.T) {
+		synctest.Test(specs, func(*testing.T) {
 			defer GinkgoRecover()
 			spec()
 		})

@@ -5,13 +5,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestRedisstore(t *testing.T) {
 	RegisterFailHandler(Fail)
-	suite, reporter := GinkgoConfiguration()
-	if testing.Short() {
-		suite.LabelFilter = "!slow"
-	}
-	RunSpecs(t, "redisstore", suite, reporter)
+	suite.RunWhole(t, "redisstore")
 }

@@ -5,9 +5,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestTurns(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "turns")
+	suite.RunWhole(t, "turns")
 }

@@ -5,9 +5,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestWire(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "wire")
+	suite.RunWhole(t, "wire")
 }

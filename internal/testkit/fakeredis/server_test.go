@@ -12,11 +12,12 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/internal/testkit/fakeredis"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestFakeRedis(t *testing.T) {
 	RegisterFailHandler(Fail)
-	RunSpecs(t, "internal/testkit/fakeredis")
+	suite.RunWhole(t, "internal/testkit/fakeredis")
 }
 
 var _ = BeforeEach(leaks.Check)

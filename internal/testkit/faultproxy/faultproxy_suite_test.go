@@ -16,12 +16,13 @@ import (
 
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestFaultProxy(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(10 * time.Second)
-	RunSpecs(t, "faultproxy")
+	suite.RunWhole(t, "faultproxy")
 }
 
 var _ = BeforeEach(leaks.Check)

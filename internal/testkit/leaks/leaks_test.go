@@ -8,12 +8,14 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 func TestLeaks(t *testing.T) {
 	RegisterFailHandler(ginkgo.Fail)
 	SetDefaultEventuallyTimeout(10 * time.Second)
-	ginkgo.RunSpecs(t, "internal/testkit/leaks")
+	suite.RunWhole(t, "internal/testkit/leaks")
 }
 
 var _ = ginkgo.BeforeEach(Check)

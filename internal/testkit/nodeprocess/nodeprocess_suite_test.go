@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 // ownerVariable makes the test binary start a program and wait to be killed.
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 func TestNodeProcess(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(10 * time.Second)
-	RunSpecs(t, "nodeprocess")
+	suite.RunWhole(t, "nodeprocess")
 }
 
 var _ = BeforeEach(leaks.Check)

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/internal/testkit/leaks"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
 // ownerVariable makes the test binary start a server and wait to be killed.
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 func TestRedisServer(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(10 * time.Second)
-	RunSpecs(t, "redisserver")
+	suite.RunWhole(t, "redisserver")
 }
 
 var _ = BeforeEach(leaks.Check)

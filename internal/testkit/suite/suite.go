@@ -1,14 +1,14 @@
-// Package shards runs the specs of a suite in several processes at once. Specs mostly wait.
-// So several processes take a fraction of the time, even on one processor.
+// Package suite runs the specs of a suite, in several processes at once if it is asked to.
+// Specs mostly wait. So several processes take a fraction of the time, even on one processor.
 //
-// The variable SPEC_PROCESSES gives the number of processes. Without it a suite runs in
-// one process, as usual:
+// The variable SPEC_PROCESSES gives the number of processes for the suites that use [Run].
+// Without it a suite runs in one process, as usual:
 //
 //	SPEC_PROCESSES=3 go test ./bullmq
 //
-// With SPEC_ATTEMPTS=2, these processes run a failed spec a second time. If the spec then
-// passes, the report counts it as flaked.
-package shards
+// With SPEC_ATTEMPTS=2, a suite runs a failed spec a second time. If the spec then passes, the
+// report counts it as flaked.
+package suite
 
 import (
 	"bytes"
@@ -27,19 +27,32 @@ import (
 
 const (
 	processesVariable = "SPEC_PROCESSES" // number of processes
-	attemptsVariable  = "SPEC_ATTEMPTS"  // how often a process runs a spec that fails
+	attemptsVariable  = "SPEC_ATTEMPTS"  // how often a spec that fails is run
 	shardVariable     = "SPEC_SHARD"     // of one process, as "2/3" for the second of three
 )
 
-// Run runs the specs as [ginkgo.RunSpecs] does, to which it passes the arguments. If
-// SPEC_PROCESSES is set, Run instead starts the test's program that many times at once. Each
-// process runs its own part of the specs, with its own BeforeSuite. A suite must also have a
-// node BeforeEach(shards.Select).
-func Run(t *testing.T, title string, arguments ...any) {
+// RunWhole runs the specs in this process, as [ginkgo.RunSpecs] does, with SPEC_ATTEMPTS. It is
+// for suites that are small, or whose preparation takes long. With the flag -short, specs with
+// the label slow are left out.
+func RunWhole(t *testing.T, title string) {
+	configuration, reporter := ginkgo.GinkgoConfiguration()
+	if testing.Short() {
+		configuration.LabelFilter = "!slow"
+	}
+	if n := attempts(); n > 1 { // 1 would overrule a spec's own FlakeAttempts
+		configuration.FlakeAttempts = n
+	}
+	ginkgo.RunSpecs(t, title, configuration, reporter)
+}
+
+// Run runs the specs as [RunWhole] does. If SPEC_PROCESSES is set, Run instead starts the test's
+// program that many times at once. Each process runs its own part of the specs, with its own
+// BeforeSuite. A suite must also have a node BeforeEach(suite.Select).
+func Run(t *testing.T, title string) {
 	var processes int
 	_, _ = fmt.Sscan(os.Getenv(processesVariable), &processes)
 	if processes < 2 || os.Getenv(shardVariable) != "" {
-		ginkgo.RunSpecs(t, title, arguments...)
+		RunWhole(t, title)
 		return
 	}
 	program, err := os.Executable()
@@ -67,8 +80,15 @@ func Run(t *testing.T, title string, arguments ...any) {
 	}
 }
 
-// gracePeriod is the time that a spec gets to end after the suite's time is over.
-const gracePeriod = 5 * time.Second
+// attempts returns how often a spec that fails is run.
+func attempts() int {
+	n := 1
+	_, _ = fmt.Sscan(os.Getenv(attemptsVariable), &n)
+	return max(n, 1)
+}
+
+// gracePeriod is the time that each node of a spec gets to end after the suite's time is over.
+const gracePeriod = 3 * time.Second
 
 // runShard runs the program for one part of the specs and returns its output. A spec that runs for long is named there,
 // with the line it waits at. Shortly before the deadline of ctx the specs end with a report. If they do not, the program
@@ -77,11 +97,10 @@ func runShard(ctx context.Context, program, shard string) ([]byte, error) {
 	var output bytes.Buffer
 	arguments := append(flags(os.Args[1:]), "-ginkgo.poll-progress-after=90s")
 	if deadline, ok := ctx.Deadline(); ok { // the report names the spec that runs then
-		limit := time.Until(deadline) - 3*gracePeriod
+		// Ginkgo repeats a spec even after the suite's time is over. Each attempt may take a grace period for the
+		// spec and one for its cleanup. The last one is for the report.
+		limit := time.Until(deadline) - time.Duration(2*attempts()+1)*gracePeriod
 		arguments = append(arguments, fmt.Sprint("-ginkgo.timeout=", limit), fmt.Sprint("-ginkgo.grace-period=", gracePeriod))
-	}
-	if attempts := os.Getenv(attemptsVariable); attempts != "" {
-		arguments = append(arguments, "-ginkgo.flake-attempts="+attempts)
 	}
 	cmd := exec.CommandContext(ctx, program, arguments...)
 	cmd.Env = append(os.Environ(), shardVariable+"="+shard)
