@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -393,12 +392,12 @@ var _ = Describe("A connection over time", Label("slow"), func() {
 		ctx := specContext()
 		faults, changes := make(chan error, 100), make(chan bullmq.Health, 100)
 		var runs []func()
-		var accepted []func() int
+		var closed []func() int // numbers of connections that have ended
 		behind := func(timeout string, connections func(addr string) []*bullmq.Connection) {
 			GinkgoHelper()
 			server := startRedis(redisserver.Options{Config: []string{"timeout " + timeout}})
 			proxy := proxied(server.Addr())
-			accepted = append(accepted, proxy.Accepted)
+			closed = append(closed, func() int { return proxy.Accepted() - proxy.Connections() })
 			for _, via := range connections(proxy.Addr()) {
 				name, done := newQueueName(), make(chan string, 1)
 				queue := newQueue(name, &bullmq.QueueOptions{Connection: via, OnHealth: func(h bullmq.Health) { changes <- h }})
@@ -421,17 +420,12 @@ var _ = Describe("A connection over time", Label("slow"), func() {
 		for _, run := range runs {
 			run()
 		}
-		var before []int
-		Eventually(func() bool { // some connections are opened after the first jobs have ended
-			last := before
-			before = []int{accepted[0](), accepted[1]()}
-			return slices.Equal(last, before)
-		}, "10s", "1s").Should(BeTrue())
+		before := []int{closed[0](), closed[1]()}
 		time.Sleep(7 * time.Second) // longer than the timeouts
 		for _, run := range runs {
 			run()
 		}
-		Expect([]int{accepted[0](), accepted[1]()}).To(Equal(before), "connections made")
+		Expect([]int{closed[0](), closed[1]()}).To(Equal(before), "connections closed")
 		Expect(faults).To(BeEmpty())
 		Expect(changes).To(BeEmpty())
 	})

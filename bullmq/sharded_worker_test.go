@@ -162,7 +162,7 @@ var _ = Describe("A worker of a sharded queue", func() {
 		ended := make(chan error, 1)
 		go func() { ended <- worker.Run(ctx) }()
 		Eventually(running.Load, "20s").Should(BeEquivalentTo(2))
-		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		short, cancel := context.WithTimeout(ctx, 3*time.Second)
 		defer cancel()
 		for _, err := range []error{worker.Shutdown(short), <-ended} {
 			var names []string
