@@ -31,7 +31,7 @@ var (
 
 func TestBullMQPush(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(10 * time.Second)
+	SetDefaultEventuallyTimeout(20 * time.Second)
 	SetDefaultEventuallyPollingInterval(5 * time.Millisecond)
 	suite.Run(t, "bullmqpush")
 }

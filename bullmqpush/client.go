@@ -16,6 +16,7 @@ import (
 type Client struct {
 	options   Options
 	keys      []key
+	callback  key // signs addresses for callbacks; nil without CallbackURL
 	allowed   []hostPattern
 	hosts     *hosts
 	transport *http.Transport
@@ -30,6 +31,14 @@ func NewClient(options *Options) (*Client, error) {
 	keys, err := parseKeys(o.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("bullmqpush: make a client: %w", err)
+	}
+	var callback key
+	if o.CallbackURL != "" {
+		keys, err := parseKeys(o.CallbackKeys)
+		if err != nil {
+			return nil, fmt.Errorf("bullmqpush: make a client: CallbackKeys: %w", err)
+		}
+		callback = keys[0]
 	}
 	allowed, err := parseHosts(o.AllowedHosts)
 	if err != nil {
@@ -49,7 +58,7 @@ func NewClient(options *Options) (*Client, error) {
 		// crosses with the close would be a failed attempt.
 		IdleConnTimeout: 4 * time.Second,
 	}
-	return &Client{o, keys, allowed, newHosts(o.HostConcurrency, o.BreakerFailures, o.BreakerPause), transport}, nil
+	return &Client{o, keys, callback, allowed, newHosts(o.HostConcurrency, o.BreakerFailures, o.BreakerPause), transport}, nil
 }
 
 // Handler returns a handler that sends each job to the endpoint, an absolute URL. It returns

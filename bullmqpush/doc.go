@@ -12,6 +12,9 @@
 //   - Any other answer, no answer within the timeout, or a failed connection is a
 //     failed attempt.
 //
+// With [Options.CallbackURL], 202 means that the endpoint works on the job for longer, and ends
+// it by a request to [Callbacks].
+//
 // Requests are signed as Standard Webhooks specifies. A [Receiver] verifies and decodes
 // them in Go. The page docs/push.md of the repository has receivers for Node and Python.
 //

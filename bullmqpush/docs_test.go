@@ -34,12 +34,18 @@ func startReceiver(language, file string, command []string, keys ...string) stri
 	Expect(strings.Count(string(block[1]), "\n")).To(BeNumerically("<=", 15), "lines of the receiver")
 	path := filepath.Join(GinkgoT().TempDir(), file)
 	Expect(os.WriteFile(path, block[1], 0o600)).To(Succeed())
+	return startProgram(append([]string{program}, append(command[1:], path)...), "PUSH_KEYS="+strings.Join(keys, " "))
+}
 
+// startProgram runs a program that listens on the port in the variable PORT, and returns its
+// address.
+func startProgram(command []string, environment ...string) string {
+	GinkgoHelper()
 	port, err := redisserver.FreePort()
 	Expect(err).NotTo(HaveOccurred())
 	ctx, stop := context.WithCancel(context.Background())
-	process := exec.CommandContext(ctx, program, append(command[1:], path)...)
-	process.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port), "PUSH_KEYS="+strings.Join(keys, " "))
+	process := exec.CommandContext(ctx, command[0], command[1:]...)
+	process.Env = append(append(os.Environ(), fmt.Sprintf("PORT=%d", port)), environment...)
 	process.Stdout, process.Stderr = GinkgoWriter, GinkgoWriter
 	Expect(process.Start()).To(Succeed())
 	DeferCleanup(func() {
@@ -103,3 +109,15 @@ var _ = DescribeTable("The receiver in docs/push.md runs jobs, accepts both keys
 	Entry("Node", "js", "receiver.mjs", "node"),
 	Entry("Python", "python", "receiver.py", "python3"),
 )
+
+var _ = It("docs/push.md lists each code of callbacks with its status", func() {
+	page, err := os.ReadFile("../docs/push.md")
+	Expect(err).NotTo(HaveOccurred())
+	source, err := os.ReadFile("problem.go")
+	Expect(err).NotTo(HaveOccurred())
+	codes := regexp.MustCompile(`(?m)^\tCode\w+ += "(\w+)" +// (\d{3})`).FindAllStringSubmatch(string(source), -1)
+	Expect(codes).To(HaveLen(12))
+	for _, code := range codes {
+		Expect(string(page)).To(MatchRegexp("(?m)^\\| " + code[2] + " \\|.*`" + code[1] + "`.*\\|"))
+	}
+})

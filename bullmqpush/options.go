@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"time"
 
@@ -72,6 +73,19 @@ type Options struct {
 	// Defaults to 30 seconds.
 	BreakerPause time.Duration
 
+	// CallbackURL is the address at which a [Callbacks] can be reached. If it is set, the status
+	// 202 means that the endpoint has accepted the job and will end it by a callback. The worker
+	// then runs other jobs. The job stays active, and its lock belongs to the callbacks.
+	// Defaults to none. A 202 then completes the job.
+	CallbackURL string
+	// CallbackKeys sign the addresses for callbacks, which are sent with each request. The
+	// first one is used. They must not be known to the endpoints, so they are not Keys.
+	CallbackKeys []string
+	// CallbackWait is how long an accepted job stays active without a callback. After that the
+	// stalled check of a worker runs it again. It must not be longer than the LockDuration of the
+	// worker. Defaults to 30 seconds, which is also the default of LockDuration.
+	CallbackWait time.Duration
+
 	// Telemetry is the Telemetry of the worker. It encodes the headers traceparent and
 	// tracestate, so that the endpoint's spans are below the span of the attempt. Without it
 	// these headers contain the trace context that the producer has stored with the job.
@@ -91,6 +105,7 @@ func (o *Options) withDefaults() (Options, error) {
 	}{
 		{"Timeout", int64(d.Timeout)}, {"MaxRetryAfter", int64(d.MaxRetryAfter)}, {"MaxAnswer", d.MaxAnswer},
 		{"MaxRedirects", int64(d.MaxRedirects)}, {"HostConcurrency", int64(d.HostConcurrency)}, {"BreakerPause", int64(d.BreakerPause)},
+		{"CallbackWait", int64(d.CallbackWait)},
 	} {
 		if number.value < 0 {
 			return d, fmt.Errorf("%s is less than 0", number.name)
@@ -107,6 +122,23 @@ func (o *Options) withDefaults() (Options, error) {
 			return d, fmt.Errorf("FailStatuses has %d, which is not between 400 and 599", status)
 		}
 	}
+	if d.CallbackURL != "" {
+		to, err := url.Parse(d.CallbackURL)
+		if err != nil || to.Scheme != "https" && to.Scheme != "http" || to.Host == "" || to.RawQuery != "" || to.Fragment != "" || !isPrintable(d.CallbackURL) {
+			return d, errors.New("CallbackURL is not an absolute URL without a query")
+		}
+		if to.Scheme == "http" && !d.AllowHTTP {
+			return d, errors.New("CallbackURL has no TLS; use https, or set AllowHTTP")
+		}
+	}
+	if (d.CallbackURL == "") != (len(d.CallbackKeys) == 0) {
+		return d, errors.New("CallbackURL and CallbackKeys are set only together")
+	}
+	for _, key := range d.CallbackKeys {
+		if slices.Contains(d.Keys, key) {
+			return d, errors.New("CallbackKeys has one of Keys; endpoints must not know it")
+		}
+	}
 	d.FailStatuses, d.AllowedNetworks = slices.Clone(d.FailStatuses), slices.Clone(d.AllowedNetworks)
 	d.Header = d.Header.Clone()
 	setDefault(&d.Timeout, 30*time.Second)
@@ -115,6 +147,8 @@ func (o *Options) withDefaults() (Options, error) {
 	d.MaxAnswer = min(d.MaxAnswer, math.MaxInt64-1) // one more byte is read
 	setDefault(&d.BreakerFailures, 10)
 	setDefault(&d.BreakerPause, 30*time.Second)
+	setDefault(&d.CallbackWait, 30*time.Second)
+	d.CallbackWait = max(d.CallbackWait.Truncate(time.Millisecond), time.Millisecond)
 	return d, nil
 }
 

@@ -25,6 +25,7 @@ const (
 	HeaderName      = "Bullmq-Name"       // of the job, percent-encoded
 	HeaderAttempt   = "Bullmq-Attempt"    // starting at 1
 	HeaderDeadline  = "Bullmq-Deadline"   // until when the answer must be complete, in milliseconds since 1970
+	HeaderCallback  = "Bullmq-Callback"   // the address for callbacks, with Options.CallbackURL
 )
 
 // errNoAnswer is the cause of a request's context when Options.Timeout has passed.
@@ -53,6 +54,9 @@ func (p *pusher) serveJob(ctx context.Context, job *bullmq.Job) (any, error) {
 			return nil, fmt.Errorf("bullmqpush: POST %s: %w", place(to), err)
 		}
 		if target == nil {
+			if a.status == http.StatusAccepted && p.client.callback != nil {
+				return nil, p.accepted(ctx, job)
+			}
 			return p.outcome(ctx, to, a)
 		}
 		to = target
@@ -145,6 +149,10 @@ func (p *pusher) request(ctx context.Context, to *url.URL, job *bullmq.Job) (*ht
 	header.Set(HeaderAttempt, strconv.Itoa(job.AttemptsMade+1))
 	if deadline, ok := ctx.Deadline(); ok {
 		header.Set(HeaderDeadline, strconv.FormatInt(deadline.UnixMilli(), 10))
+	}
+	if p.client.callback != nil {
+		to := ticket{job.QueueName(), job.ID, job.Token()}.encode(p.client.callback)
+		header.Set(HeaderCallback, strings.TrimSuffix(p.client.options.CallbackURL, "/")+"/"+to)
 	}
 	p.trace(ctx, header, job)
 	return request, nil

@@ -48,6 +48,9 @@ type Delivery struct {
 	Name     string
 	Attempt  int       // starting at 1
 	Deadline time.Time // zero if it is not known
+	// Callback is the address for callbacks, if the sender offers it. An endpoint that answers
+	// with 202 makes its requests to [Callbacks] there. It is not signed either.
+	Callback string
 	// Data is the payload, byte for byte as it is stored with the job.
 	Data json.RawMessage
 }
@@ -105,6 +108,7 @@ func (r *Receiver) Receive(request *http.Request) (*Delivery, error) {
 	d := &Delivery{MessageID: request.Header.Get(HeaderID), Data: body}
 	queue, id, _ := strings.Cut(d.MessageID, "/")
 	d.Queue, d.JobID, d.Name = unescape(queue), unescape(id), unescape(request.Header.Get(HeaderName))
+	d.Callback = request.Header.Get(HeaderCallback)
 	d.Attempt, _ = strconv.Atoi(request.Header.Get(HeaderAttempt))
 	if ms, err := strconv.ParseInt(request.Header.Get(HeaderDeadline), 10, 64); err == nil {
 		d.Deadline = time.UnixMilli(ms)
