@@ -157,6 +157,11 @@ func newFleet(connection *Connection, prefix string) fleet {
 	return fleet{prefix: prefix, registry: scripts.NewWorkerRegistry(client), conn: client, cluster: client.IsCluster()}
 }
 
+// newQueueFinder returns what finds the queues with a prefix.
+func newQueueFinder(connection *Connection) backend.QueueFinder {
+	return scripts.NewQueueFinder(connection.client())
+}
+
 // dedicated returns a store over dedicated connections. For a caller's client and on a
 // cluster it returns the store over the shared ones. open opens the first dedicated
 // connection, so that no call has to wait for it.

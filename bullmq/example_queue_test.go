@@ -292,3 +292,44 @@ func ExampleQueue_WatchJob() {
 	// event: completed
 	// data: {"progress":null,"reason":"","result":"painted"}
 }
+
+// EachMatch handles all jobs that a search finds. Without a function it counts them.
+func ExampleQueue_EachMatch() {
+	ctx := context.Background()
+	queue, _, stop := queueForExample(ctx, bullmq.QueueOptions{})
+	defer stop()
+	for _, color := range []string{"red", "green", "red"} {
+		if _, err := queue.Add(ctx, "paint", map[string]string{"color": color}, nil); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	search := bullmq.JobSearch{States: []bullmq.State{bullmq.StateWaiting}, Data: "red"}
+	count, err := queue.EachMatch(ctx, search, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(count.Matched, "jobs match")
+	result, err := queue.EachMatch(ctx, search, func(ctx context.Context, job *bullmq.Job) error { return job.Remove(ctx) })
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(result.Done, "are removed")
+	// Output:
+	// 2 jobs match
+	// 2 are removed
+}
+
+// ListQueues finds the queues of a server.
+func ExampleListQueues() {
+	ctx := context.Background()
+	_, connection, stop := queueForExample(ctx, bullmq.QueueOptions{})
+	defer stop()
+	for name, err := range bullmq.ListQueues(ctx, connection, "") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(name)
+	}
+	// Output: orders
+}

@@ -195,6 +195,7 @@ var _ = Describe("The wire protocol page", func() {
 		Entry("legacy-queues.md", "legacy-queues.md"),
 		Entry("workers.md", "workers.md"),
 		Entry("cancelling.md", "cancelling.md"),
+		Entry("operating.md", "operating.md"),
 		Entry("http.md", "http.md"),
 		Entry("dead-letters.md", "dead-letters.md"),
 		Entry("telemetry.md", "telemetry.md"),

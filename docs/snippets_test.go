@@ -88,6 +88,7 @@ var _ = DescribeTable("The snippets compile and are formatted by gofmt in", Labe
 	runGo([]string{"vet"}, writeSnippets(page))
 },
 	Entry("cancelling.md", "cancelling.md"),
+	Entry("operating.md", "operating.md"),
 	Entry("dead-letters.md", "dead-letters.md"),
 	Entry("flows.md", "flows.md"),
 	Entry("http.md", "http.md"),

@@ -86,7 +86,7 @@ func (q *Store) JobsOf(ctx context.Context, jobs []backend.JobRef) (records []*b
 	}
 	records = make([]*backend.JobRecord, len(jobs))
 	for i, result := range q.client.DoMulti(ctx, commands...) {
-		if records[i], err = readRecord(jobs[i].ID, result); err != nil {
+		if records[i], err = readIfHash(jobs[i].ID, result); err != nil {
 			return nil, err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -100,10 +99,7 @@ func (q *Store) manyJobs(ctx context.Context, page backend.Page, states []backen
 			commands[i] = q.client.B().Hgetall().Key(q.base + id).Build()
 		}
 		for i, result := range q.client.DoMulti(ctx, commands...) {
-			record, err := readRecord(part[i], result)
-			if reply, is := rueidis.IsRedisErr(err); is && strings.HasPrefix(reply.Error(), "WRONGTYPE") {
-				record, err = nil, nil // no hash, as if it did not exist
-			}
+			record, err := readIfHash(part[i], result)
 			switch {
 			case err != nil:
 				return nil, err

@@ -3,6 +3,7 @@ package scripts
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -121,4 +122,13 @@ func readRecord(jobID string, result rueidis.RedisResult) (*backend.JobRecord, e
 		hash = append(hash, field, value)
 	}
 	return Record(jobID, hash), nil
+}
+
+// readIfHash reads a job. If its key is no hash, it is as if the job did not exist.
+func readIfHash(id string, result rueidis.RedisResult) (*backend.JobRecord, error) {
+	record, err := readRecord(id, result)
+	if reply, is := rueidis.IsRedisErr(err); is && strings.HasPrefix(reply.Error(), "WRONGTYPE") {
+		return nil, nil
+	}
+	return record, err
 }

@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"encoding/base64"
 	"time"
 
@@ -133,6 +134,37 @@ var _ = Describe("Queue.Ages", func() {
 		Expect(ages[bullmq.StateWaiting]).To(BeNumerically("~", time.Hour, time.Minute))
 		Expect(ages[bullmq.StatePrioritized]).To(BeNumerically("~", time.Hour, time.Minute))
 		Expect(ages[bullmq.StateActive]).To(BeZero())
+	},
+		Entry("with bullmq 6", "6", bullmq.V6),
+		Entry("with bullmq 5", "5", bullmq.V5),
+	)
+})
+
+var _ = Describe("A queue that only Node uses", func() {
+	DescribeTable("is listed, and its jobs are found and handled", func(line string, dialect bullmq.Dialect) {
+		name, ctx := newQueueName(), soon()
+		node := startProbe("-bullmq", line)
+		for _, color := range []string{"Blau", "grün", "blau"} {
+			node.Do("add", object{"queue": name, "name": "paint", "data": object{"color": color}, "opts": object{"delay": 3600_000}}, nil)
+		}
+		node.Do("add", object{"queue": name, "name": "sand", "data": object{"color": "blau"}, "opts": object{}}, nil)
+		link, err := bullmq.Connect(ctx, server.URL())
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(link.Close)
+		var names []string
+		for found, err := range bullmq.ListQueues(ctx, link, "") {
+			Expect(err).NotTo(HaveOccurred())
+			names = append(names, found)
+		}
+		Expect(names).To(ContainElement(name))
+
+		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: link, SkipMetaUpdate: true, Dialect: dialect})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(queue.Close)
+		Expect(queue.EachMatch(ctx, bullmq.JobSearch{Name: "paint", Data: "blau"}, func(ctx context.Context, job *bullmq.Job) error { return job.Promote(ctx) })).
+			To(HaveValue(Equal(bullmq.MatchResult{Matched: 2, Done: 2})))
+		Expect(queue.Counts(ctx)).To(And(HaveKeyWithValue(bullmq.StateWaiting, 3), HaveKeyWithValue(bullmq.StateDelayed, 1)))
+		Expect(queue.Search(ctx, bullmq.JobSearch{Data: "GRÜN"})).To(HaveField("States", Equal([]bullmq.State{bullmq.StateDelayed})))
 	},
 		Entry("with bullmq 6", "6", bullmq.V6),
 		Entry("with bullmq 5", "5", bullmq.V5),

@@ -33,6 +33,8 @@ type Queue struct {
 	Group backend.Group
 	// Workers registers workers; nil if the backend does not.
 	Workers backend.WorkerRegistry
+	// Queues finds queues.
+	Queues backend.QueueFinder
 	// Registry opens a registry of queues with the same prefix; nil if the backend has none.
 	Registry func(name string) backend.Registry
 	// Marker returns the key by which a GroupWaiter knows a queue.
@@ -85,6 +87,7 @@ func Exercise(open func() Queue) {
 	s.waitingForMany()
 	s.group()
 	s.registeredWorkers()
+	s.queues()
 	s.nameLimits()
 	s.registry()
 	s.metrics()

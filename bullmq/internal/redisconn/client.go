@@ -206,31 +206,42 @@ func (c *Client) Clients(ctx context.Context) (found []backend.ConnectedClient, 
 	return found, nil
 }
 
-// ScanKeys returns the keys that match a pattern, from each node of a cluster. Keys may be
-// returned more than once.
-func (c *Client) ScanKeys(ctx context.Context, pattern string) (keys []string, err error) {
-	scan := func(node Commands) error {
+// EachKey passes the keys that match a pattern to each, page by page, from each node of a
+// cluster. Keys may be passed more than once. It ends when each returns false.
+func (c *Client) EachKey(ctx context.Context, pattern string, each func(keys []string) (more bool)) error {
+	scan := func(node Commands) (more bool, err error) {
 		for cursor := uint64(0); ; {
 			page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(scanCount).Build()).AsScanEntry()
 			if err != nil {
-				return err
+				return false, err
 			}
-			keys = append(keys, page.Elements...)
+			if len(page.Elements) > 0 && !each(page.Elements) {
+				return false, nil
+			}
 			if cursor = page.Cursor; cursor == 0 {
-				return nil
+				return true, nil
 			}
 		}
 	}
 	if !c.conn.IsCluster() {
-		err = scan(c)
-		return keys, err
+		_, err := scan(c)
+		return err
 	}
 	for _, node := range c.conn.client.Nodes() {
-		if err := scan(node); err != nil {
-			return nil, err
+		if more, err := scan(node); err != nil || !more {
+			return err
 		}
 	}
-	return keys, nil
+	return nil
+}
+
+// ScanKeys returns the keys that [Client.EachKey] finds.
+func (c *Client) ScanKeys(ctx context.Context, pattern string) (keys []string, err error) {
+	err = c.EachKey(ctx, pattern, func(page []string) bool {
+		keys = append(keys, page...)
+		return true
+	})
+	return keys, err
 }
 
 // scanCount is how many keys a call of SCAN looks at.

@@ -46,6 +46,7 @@ func conforming(option rueidis.ClientOption, dialect scripts.Dialect) backendtes
 		Waiter:      func() backend.Waiter { return NewWaiter(store, blocking(), key("marker"), true) },
 		Group:       scripts.NewGroup(client, dialect),
 		Workers:     scripts.NewWorkerRegistry(client),
+		Queues:      scripts.NewQueueFinder(client),
 		Registry:    func(name string) backend.Registry { return scripts.NewRegistry(client, prefix, name) },
 		GroupWaiter: func() backend.GroupWaiter { return NewGroupWaiter(client, blocking()) },
 		Marker:      func(name string) string { return prefix + ":" + name + ":marker" },
