@@ -100,6 +100,15 @@ var _ = Describe("A job that an endpoint accepts with 202", func() {
 		Expect(a.call(0, "fail", "")).To(beOver())
 	})
 
+	It("is completed by a callback although it was cancelled", func() {
+		a := accept(setup{})
+		job := a.add(nil)
+		_, err := a.queue.Cancel(specContext(), job.ID, "void")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(a.call(0, "complete", "1")).To(beMade())
+		Expect(string(inState(a.queue, job.ID, bullmq.StateCompleted).ReturnValue)).To(Equal("1"))
+	})
+
 	It("may be ended by a callback before the endpoint has answered", func() {
 		var made atomic.Int32
 		a := accept(setup{answer: func(w http.ResponseWriter, r *http.Request) {
