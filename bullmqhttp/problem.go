@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -40,6 +41,7 @@ type Problem struct {
 	JobID string `json:"id,omitempty"`
 
 	retryAfter time.Duration
+	cause      error // of a Manager
 }
 
 func (p *Problem) Error() string {
@@ -64,13 +66,19 @@ func (p *Problem) about(id string) *Problem {
 
 // send replies with an error. An error that is no Problem is logged, and the reply does not show it.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, err error) {
+	send(w, r, s.o.Logger, err)
+}
+
+func send(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	var p *Problem
 	if !errors.As(err, &p) {
+		p = unavailable(err)
+	}
+	if p.Code == CodeUnavailable && p.cause != nil {
 		if r.Context().Err() != nil { // the client is gone
 			return
 		}
-		s.o.Logger.ErrorContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
-		p = problem(http.StatusServiceUnavailable, CodeUnavailable, "Redis can't be reached; try again later").after(outagePause)
+		log.ErrorContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "error", p.cause)
 	}
 	if p.Title == "" {
 		titled := *p

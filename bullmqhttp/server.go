@@ -15,7 +15,7 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
-// Action is what a client wants to do, for Options.Authorize.
+// Action is what a client wants to do, for Options.Authorize and ManagerOptions.Authorize.
 type Action string
 
 // The actions.
@@ -23,6 +23,8 @@ const (
 	ActionSubmit Action = "submit"
 	ActionRead   Action = "read" // status, result and events
 	ActionCancel Action = "cancel"
+	ActionWork   Action = "work"   // of a worker of a [Manager]: claim, extend, succeed, fail, release
+	ActionManage Action = "manage" // of a [Manager]: recover claims, start due jobs, clean up, remove
 )
 
 // Options configures a [Server]. A nil pointer and the zero value select the defaults.
@@ -256,11 +258,13 @@ func (s *Server) admit(r *http.Request, action Action) (owner string, err error)
 }
 
 // refused returns the problem for an error of a function of the options.
-func (s *Server) refused(r *http.Request, err error) error {
+func (s *Server) refused(r *http.Request, err error) error { return refused(r, s.o.Logger, err) }
+
+func refused(r *http.Request, log *slog.Logger, err error) error {
 	var own *Problem
-	if errors.As(err, &own) {
+	if errors.As(err, &own) && own.Status != 0 {
 		return own
 	}
-	s.o.Logger.InfoContext(r.Context(), "a request was refused", "method", r.Method, "path", r.URL.Path, "error", err)
+	log.InfoContext(r.Context(), "a request was refused", "method", r.Method, "path", r.URL.Path, "error", err)
 	return problem(http.StatusForbidden, CodeForbidden, "the request is not allowed")
 }

@@ -86,27 +86,14 @@ func (s *Server) status(job *bullmq.Job, state bullmq.State) Status {
 		ID: job.ID, Route: job.Name, Attempts: job.AttemptsMade, Progress: job.Progress, Links: s.links(job.ID),
 		Created: job.Timestamp.UTC(), Started: utc(job.ProcessedOn),
 	}
-	switch state {
-	case bullmq.StateActive, bullmq.StateWaitingChildren:
-		status.State = Running
-	case bullmq.StateCompleted:
-		status.State = Succeeded
+	status.State = lifecycle(job, state)
+	switch status.State {
+	case Succeeded:
 		if response, err := ReadResponse(job); err == nil {
 			status.ResponseStatus = response.Status
 		}
-	case bullmq.StateFailed:
-		status.State = Failed
-		if _, cancelled := job.Cancelled(); cancelled {
-			status.State = Cancelled
-		}
-	case bullmq.StateDelayed:
-		if status.State = Retrying; job.AttemptsMade == 0 && job.ProcessedOn.IsZero() {
-			status.State, status.Due = Scheduled, job.Timestamp.Add(job.Delay).UTC()
-		}
-	default:
-		if status.State = Queued; job.AttemptsMade > 0 {
-			status.State = Retrying
-		}
+	case Scheduled:
+		status.Due = job.Timestamp.Add(job.Delay).UTC()
 	}
 	if status.State.Ended() {
 		status.Ended = utc(job.FinishedOn)
@@ -116,6 +103,31 @@ func (s *Server) status(job *bullmq.Job, state bullmq.State) Status {
 		status.Error = s.o.Reason(job.FailedReason)
 	}
 	return status
+}
+
+// lifecycle returns the state of a job, as clients see it.
+func lifecycle(job *bullmq.Job, state bullmq.State) State {
+	switch state {
+	case bullmq.StateActive, bullmq.StateWaitingChildren:
+		return Running
+	case bullmq.StateCompleted:
+		return Succeeded
+	case bullmq.StateFailed:
+		if _, cancelled := job.Cancelled(); cancelled {
+			return Cancelled
+		}
+		return Failed
+	case bullmq.StateDelayed:
+		if job.AttemptsMade == 0 && job.ProcessedOn.IsZero() {
+			return Scheduled
+		}
+		return Retrying
+	default:
+		if job.AttemptsMade > 0 {
+			return Retrying
+		}
+		return Queued
+	}
 }
 
 func utc(at time.Time) time.Time {
