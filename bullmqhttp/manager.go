@@ -123,7 +123,7 @@ func NewManager(ctx context.Context, queueName string, options *ManagerOptions) 
 		if m.owned, err = bullmq.Connect(ctx, cmp.Or(o.Fetcher.URL, bullmq.DefaultURL)); err != nil {
 			return nil, err
 		}
-		m.o.Fetcher.Connection = m.owned
+		m.o.Fetcher.Connection, m.o.Fetcher.URL = m.owned, ""
 	}
 	if err := m.open(ctx, queueName); err != nil {
 		_ = m.end()
