@@ -269,7 +269,8 @@ func (m *Manager) Fail(ctx context.Context, c *Claim, failure Failure) (*JobInfo
 	}
 	if job.FinishedOn.IsZero() {
 		info := infoOf(job, Retrying)
-		if job.Delay > 0 {
+		if stored, err := m.queue.Job(ctx, c.JobID); err == nil && stored.Delay > 0 { // Fail does not set the delay
+			job = stored
 			info.Due = m.o.Fetcher.Now().Add(job.Delay).UTC().Truncate(time.Millisecond)
 		}
 		return info, nil

@@ -51,7 +51,7 @@ func infoOf(job *bullmq.Job, state State) *JobInfo {
 		info.Due = job.Timestamp.Add(job.Delay).UTC()
 	}
 	if state.Ended() {
-		info.Ended = utc(job.FinishedOn)
+		info.Ended = utc(job.FinishedOn).Truncate(time.Millisecond)
 	}
 	if state == Succeeded {
 		info.Result = job.ReturnValue
