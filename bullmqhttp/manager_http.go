@@ -1,15 +1,10 @@
 package bullmqhttp
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -140,75 +135,6 @@ func (m *Manager) serveRoute(route managerRoute, c *call) error {
 	return route.serve(m, c)
 }
 
-// seconds is a duration in JSON, such as 2 or 0.5.
-type seconds time.Duration
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (s *seconds) UnmarshalJSON(text []byte) error {
-	var n float64
-	if err := json.Unmarshal(text, &n); err != nil || n < 0 || n > 1e9 {
-		return errors.New("a duration is a number of seconds from 0 to 1000000000")
-	}
-	*s = seconds(math.Round(n*1000)) * seconds(time.Millisecond)
-	return nil
-}
-
-// decode decodes the body. Without a body, into stays as it is. code is that of a problem.
-func (m *Manager) decode(c *call, code string, into any) error {
-	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, m.o.MaxBody))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return problem(http.StatusRequestEntityTooLarge, CodeTooLarge, "the body has more than %d bytes", m.o.MaxBody)
-	case err != nil:
-		return problem(http.StatusBadRequest, CodeInvalidRequest, "the body can't be read")
-	case len(body) == 0:
-		return nil
-	case !isJSON(c.r.Header.Get("Content-Type")):
-		return problem(http.StatusUnsupportedMediaType, CodeUnsupportedType, "the body must have the type application/json")
-	}
-	decoder := json.NewDecoder(strings.NewReader(string(body)))
-	decoder.DisallowUnknownFields()
-	if err = decoder.Decode(into); err == nil {
-		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("there is more than one value")
-		}
-	}
-	if err != nil {
-		return problem(http.StatusBadRequest, code, "the body is not valid: %s", strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return nil
-}
-
-// endTimeout is the time for a call that ends a claim.
-const endTimeout = 15 * time.Second
-
-// detached returns a context for a call that goes on when the client is gone.
-func detached(r *http.Request) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(r.Context()), endTimeout)
-}
-
-// answer replies with a value, unless there is an error.
-func (c *call) answer(value any, err error) error {
-	if err == nil {
-		reply(c.w, http.StatusOK, "application/json", value)
-	}
-	return err
-}
-
-// limit returns the limit in the query.
-func (c *call) limit() (int, error) {
-	text := c.r.URL.Query().Get("limit")
-	if text == "" {
-		return 100, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > 1000 {
-		return 0, problem(http.StatusBadRequest, CodeInvalidRequest, "the limit must be a number from 1 to 1000")
-	}
-	return n, nil
-}
-
 type submission struct {
 	ID       string          `json:"id"`
 	Name     string          `json:"name"`
@@ -289,113 +215,6 @@ func (m *Manager) serveCancel(c *call) error {
 	}
 	c.w.WriteHeader(http.StatusAccepted)
 	return nil
-}
-
-func (m *Manager) serveClaim(c *call) error {
-	body := struct {
-		Max  int     `json:"max"`
-		Wait seconds `json:"wait"`
-	}{Max: 1}
-	if err := m.decode(c, CodeInvalidRequest, &body); err != nil {
-		return err
-	}
-	wait := min(time.Duration(body.Wait), m.o.MaxWait)
-	if wait > 0 {
-		hold(c.w, wait)
-	}
-	claims, err := m.Claim(c.r.Context(), c.worker, body.Max, wait)
-	if err == nil && c.r.Context().Err() != nil {
-		m.giveBack(c, claims)
-		return nil
-	}
-	return c.answer(struct {
-		Claims []*Claim `json:"claims"`
-	}{claims}, err)
-}
-
-// giveBack releases the claims of a client that is gone. The last one is released first, because each goes
-// to the front of the queue.
-func (m *Manager) giveBack(c *call, claims []*Claim) {
-	for _, claim := range slices.Backward(claims) {
-		job := m.main.JobRef(claim.JobID).WithToken(claim.Token)
-		ctx, cancel := detached(c.r)
-		if err := job.MoveToWait(ctx); err != nil {
-			m.o.Logger.WarnContext(ctx, "a claim of a client that is gone could not be released", "job", claim.JobID, "error", err)
-		}
-		cancel()
-	}
-}
-
-// claimOf decodes the body of a call about a claim, which has its token besides other fields.
-func (m *Manager) claimOf(c *call, token *string, body any) (*Claim, error) {
-	if err := m.decode(c, CodeInvalidRequest, body); err != nil {
-		return nil, err
-	}
-	return &Claim{JobID: c.id, Worker: c.worker, Token: *token}, nil
-}
-
-func (m *Manager) serveExtend(c *call) error {
-	var body struct {
-		Token    string          `json:"token"`
-		By       seconds         `json:"by"`
-		Progress json.RawMessage `json:"progress"`
-	}
-	claim, err := m.claimOf(c, &body.Token, &body)
-	if err != nil {
-		return err
-	}
-	var progress any
-	if body.Progress != nil {
-		progress = body.Progress
-	}
-	claim, err = m.Extend(c.r.Context(), claim, time.Duration(body.By), progress)
-	return c.answer(claim, err)
-}
-
-func (m *Manager) serveSucceed(c *call) error {
-	var body struct {
-		Token  string          `json:"token"`
-		Result json.RawMessage `json:"result"`
-	}
-	claim, err := m.claimOf(c, &body.Token, &body)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := detached(c.r)
-	defer cancel()
-	info, err := m.Succeed(ctx, claim, body.Result)
-	return c.answer(info, err)
-}
-
-func (m *Manager) serveFail(c *call) error {
-	var body struct {
-		Token      string  `json:"token"`
-		Reason     string  `json:"reason"`
-		Permanent  bool    `json:"permanent"`
-		RetryAfter seconds `json:"retryAfter"`
-	}
-	claim, err := m.claimOf(c, &body.Token, &body)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := detached(c.r)
-	defer cancel()
-	info, err := m.Fail(ctx, claim, Failure{Reason: body.Reason, Permanent: body.Permanent, RetryAfter: time.Duration(body.RetryAfter)})
-	return c.answer(info, err)
-}
-
-func (m *Manager) serveRelease(c *call) error {
-	var body struct {
-		Token string  `json:"token"`
-		Wait  seconds `json:"wait"`
-	}
-	claim, err := m.claimOf(c, &body.Token, &body)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := detached(c.r)
-	defer cancel()
-	return c.nothing(m.Release(ctx, claim, time.Duration(body.Wait)))
 }
 
 func (m *Manager) serveStale(c *call) error {
