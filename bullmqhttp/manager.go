@@ -77,11 +77,18 @@ type ManagerOptions struct {
 // A Failure that is Permanent, or has RetryAfter, decides this itself.
 type RetryStrategy func(attempt int, job *bullmq.Job, reason error) (wait time.Duration, retry bool)
 
+// maxRetryWait is the longest wait of ExponentialRetry.
+const maxRetryWait = 365 * 24 * time.Hour
+
 // ExponentialRetry returns a RetryStrategy that waits twice as long before each further attempt: base
-// times 2, 4, 8 and so on.
+// times 2, 4, 8 and so on, up to a year.
 func ExponentialRetry(base time.Duration) RetryStrategy {
 	return func(attempt int, _ *bullmq.Job, _ error) (time.Duration, bool) {
-		return base << min(attempt, 20), true
+		doublings := min(attempt, 62)
+		if base > maxRetryWait>>doublings {
+			return maxRetryWait, true
+		}
+		return base << doublings, true
 	}
 }
 
@@ -92,6 +99,11 @@ func ExponentialRetry(base time.Duration) RetryStrategy {
 //
 // The jobs are plain jobs of the queue. Other clients of BullMQ add them, and other workers run them,
 // beside a Manager. A Manager stores nothing of its own, so a service may have any number of them.
+//
+// A call that returns [ErrUnavailable] may have taken effect, because the reply of Redis may be lost. Each
+// call can be repeated. If the first call of Succeed, Fail or Release has ended the claim, the second one
+// is refused, for instance with [ErrWrongStatus]. A job that a call of Claim has claimed without a
+// reply is claimed again when the claim has expired.
 //
 // A refused call returns a [*Problem], whose Code is the reason. Compare it with [ErrAlreadyAssigned] and
 // the other variables by errors.Is. It also wraps the error of package bullmq.

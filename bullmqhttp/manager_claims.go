@@ -244,7 +244,7 @@ func (m *Manager) Succeed(ctx context.Context, c *Claim, result any) (*JobInfo, 
 
 // Fail ends the attempt of a claim. If an attempt is left, the job is retried, unless the failure is
 // permanent or ManagerOptions.Retry refuses it. JobInfo.State is then Retrying, and JobInfo.Due is when.
-// Otherwise it is Failed, or Cancelled if the job was cancelled.
+// Otherwise it is Failed, or Cancelled if the job was cancelled. Due is missing if the job is retried at once.
 func (m *Manager) Fail(ctx context.Context, c *Claim, failure Failure) (*JobInfo, error) {
 	job, err := m.held(ctx, c)
 	if err != nil {
@@ -264,14 +264,15 @@ func (m *Manager) Fail(ctx context.Context, c *Claim, failure Failure) (*JobInfo
 	case failure.Permanent:
 		reason = bullmq.Unrecoverable(reason)
 	}
+	begun := m.o.Fetcher.Now()
 	if err := m.main.Fail(ctx, job, reason); err != nil {
 		return nil, m.ended(ctx, c.JobID, err)
 	}
 	if job.FinishedOn.IsZero() {
 		info := infoOf(job, Retrying)
-		if stored, err := m.queue.Job(ctx, c.JobID); err == nil && stored.Delay > 0 { // Fail does not set the delay
-			job = stored
-			info.Due = m.o.Fetcher.Now().Add(job.Delay).UTC().Truncate(time.Millisecond)
+		// Fail does not set the delay. Meanwhile another worker may have run the job.
+		if stored, err := m.queue.Job(ctx, c.JobID); err == nil && stored.AttemptsMade == job.AttemptsMade && stored.Delay > 0 {
+			info.Due = begun.Add(stored.Delay).UTC().Truncate(time.Millisecond) // not later than the stored time
 		}
 		return info, nil
 	}

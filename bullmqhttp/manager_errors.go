@@ -28,6 +28,7 @@ const (
 
 // Errors of a [Manager], for errors.Is. The error itself is a [*Problem] with the code and the details.
 var (
+	ErrInvalidRequest  error = &Problem{Code: CodeInvalidRequest}
 	ErrInvalidJob      error = &Problem{Code: CodeInvalidJob}
 	ErrInvalidJobID    error = &Problem{Code: CodeInvalidJobID}
 	ErrInvalidWorker   error = &Problem{Code: CodeInvalidWorker}
@@ -38,6 +39,8 @@ var (
 	ErrClaimExpired    error = &Problem{Code: CodeClaimExpired}
 	ErrWrongStatus     error = &Problem{Code: CodeWrongStatus}
 	ErrRetryDelay      error = &Problem{Code: CodeRetryDelay}
+	ErrPendingChildren error = &Problem{Code: CodePendingChildren}
+	ErrFailedChildren  error = &Problem{Code: CodeFailedChildren}
 	ErrCancelled       error = &Problem{Code: CodeCancelled}
 	ErrUnavailable     error = &Problem{Code: CodeUnavailable}
 	ErrMaybeAdded      error = &Problem{Code: CodeMaybeAdded}
@@ -72,7 +75,7 @@ func refusal(ctx context.Context, id string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &own):
+	case errors.As(err, &own) && own.Status != 0:
 		return own
 	case errors.Is(err, bullmq.ErrJobNotFound):
 		return notFound().about(id).by(err)

@@ -235,20 +235,21 @@ func (m *Manager) Remove(ctx context.Context, id string) error {
 	return refusal(ctx, id, m.queue.Remove(ctx, id, nil))
 }
 
-// SchedulingStrategy selects up to most scheduled jobs that are to start now.
-type SchedulingStrategy func(ctx context.Context, queue *bullmq.Queue, most int) ([]*bullmq.Job, error)
+// SchedulingStrategy selects up to most scheduled jobs that are to start now. Its error is returned as it is
+// if it is a [*Problem], and otherwise as [ErrUnavailable].
+type SchedulingStrategy func(ctx context.Context, queue *bullmq.Queue, now time.Time, most int) ([]*bullmq.Job, error)
 
 // DueJobs is the SchedulingStrategy that selects the jobs whose time has come, the earliest first. Claims,
 // and workers of BullMQ, take such jobs in any case.
-func DueJobs(ctx context.Context, queue *bullmq.Queue, most int) ([]*bullmq.Job, error) {
-	return DueWithin(0)(ctx, queue, most)
+func DueJobs(ctx context.Context, queue *bullmq.Queue, now time.Time, most int) ([]*bullmq.Job, error) {
+	return DueWithin(0)(ctx, queue, now, most)
 }
 
 // DueWithin returns a SchedulingStrategy that selects the jobs whose time comes within a duration from
 // now, the earliest first. It also selects those whose time has come.
 func DueWithin(ahead time.Duration) SchedulingStrategy {
-	return func(ctx context.Context, queue *bullmq.Queue, most int) ([]*bullmq.Job, error) {
-		count, err := queue.CountDelayedBefore(ctx, time.Now().Add(ahead))
+	return func(ctx context.Context, queue *bullmq.Queue, now time.Time, most int) ([]*bullmq.Job, error) {
+		count, err := queue.CountDelayedBefore(ctx, now.Add(ahead))
 		if err != nil || min(count, most) <= 0 {
 			return nil, err
 		}
@@ -273,7 +274,7 @@ func (m *Manager) due(ctx context.Context, limit int) ([]*bullmq.Job, error) {
 	if limit < 1 {
 		return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the limit %d is less than 1", limit)
 	}
-	jobs, err := m.o.Schedule(ctx, m.queue, limit)
+	jobs, err := m.o.Schedule(ctx, m.queue, m.o.Fetcher.Now(), limit)
 	return jobs, refusal(ctx, "", err)
 }
 

@@ -15,9 +15,24 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
-var _ = DescribeTable("Node takes a route over, and has its requests run by a handler in Go:", Label("slow"), func(version string) {
+// runNode runs a script of testdata with a version of BullMQ until the spec ends.
+func runNode(script, version string, arguments ...string) *nodeprocess.Process {
+	GinkgoHelper()
 	node, err := nodeprocess.Find()
 	Expect(err).NotTo(HaveOccurred())
+	directory := GinkgoT().TempDir()
+	Expect(os.CopyFS(directory, os.DirFS("testdata"))).To(Succeed())
+	Expect(os.Mkdir(filepath.Join(directory, "node_modules"), 0o755)).To(Succeed())
+	Expect(os.Symlink(filepath.Join(node.Directory, "node_modules", version), filepath.Join(directory, "node_modules", "bullmq"))).To(Succeed())
+	command := exec.Command(node.Node, append([]string{filepath.Join(directory, script)}, arguments...)...)
+	command.Env = append(os.Environ(), "REDIS_PORT="+strconv.Itoa(redis.Port()))
+	process, err := nodeprocess.Run(script, command)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { process.Stop() })
+	return process
+}
+
+var _ = DescribeTable("Node takes a route over, and has its requests run by a handler in Go:", Label("slow"), func(version string) {
 	s, other := start(nil, bullmqhttp.Route{}, nil), start(nil, bullmqhttp.Route{}, nil)
 	other.work(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -25,16 +40,7 @@ var _ = DescribeTable("Node takes a route over, and has its requests run by a ha
 		_, _ = io.WriteString(w, `{"path":"`+r.URL.Path+`","q":"`+r.FormValue("q")+`","body":`+string(body)+`}`)
 	})
 
-	directory := GinkgoT().TempDir()
-	Expect(os.CopyFS(directory, os.DirFS("testdata"))).To(Succeed())
-	Expect(os.Mkdir(filepath.Join(directory, "node_modules"), 0o755)).To(Succeed())
-	Expect(os.Symlink(filepath.Join(node.Directory, "node_modules", version), filepath.Join(directory, "node_modules", "bullmq"))).To(Succeed())
-	command := exec.Command(node.Node, filepath.Join(directory, "node.mjs"), s.queue.Name(), other.queue.Name())
-	command.Env = append(os.Environ(), "REDIS_PORT="+strconv.Itoa(redis.Port()))
-	process, err := nodeprocess.Run("node.mjs", command)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { process.Stop() })
-
+	process := runNode("node.mjs", version, s.queue.Name(), other.queue.Name())
 	var line nodeprocess.Line
 	Eventually(process.Lines(), "30s").Should(Receive(&line), process.Stderr())
 	Expect(line.String()).To(MatchJSON(`{"status":200,"contentType":"application/json","body":{"path":"/reports/9","q":"ä","body":{"year":2025}}}`))
