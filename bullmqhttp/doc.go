@@ -6,4 +6,8 @@
 //
 // The job is a plain BullMQ job. Its data is a [Request] and its return value is a [Response],
 // which Node reads and writes too.
+//
+// A [Manager] is for jobs of any kind, and for workers without a client of BullMQ. It submits jobs, lets
+// named workers claim them, extend their claims and end them, and lists, counts, cancels and removes
+// jobs. Programs call it in Go, or over HTTP.
 package bullmqhttp

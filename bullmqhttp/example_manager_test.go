@@ -7,22 +7,40 @@ import (
 	"log"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/bullmqhttp"
-	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
+
+// redisForExample starts a Redis within this process, so that the example runs anywhere. It reports
+// itself as a cluster, hence ForceSingleClient.
+func redisForExample() (*bullmq.Connection, func()) {
+	server, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	server.ClockTTL(true)
+	option := rueidis.ClientOption{InitAddress: []string{server.Addr()}, ForceSingleClient: true}
+	connection, err := bullmq.ConnectOption(context.Background(), option)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return connection, func() {
+		_ = connection.Close()
+		server.Close()
+	}
+}
 
 // A worker claims a job, extends its claim while it works, and ends it. Over HTTP, a service in any language
 // makes the same calls.
 func ExampleManager() {
 	ctx := context.Background()
-	server, err := redisserver.Start(redisserver.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
+	connection, stop := redisForExample() // in a service: bullmq.Connect(ctx, "redis://127.0.0.1:6379")
+	defer stop()
 	manager, err := bullmqhttp.NewManager(ctx, "prints", &bullmqhttp.ManagerOptions{
-		Fetcher: bullmq.FetcherOptions{URL: server.URL(), LockDuration: time.Minute},
+		Fetcher: bullmq.FetcherOptions{Connection: connection, LockDuration: time.Minute},
 		Retry:   bullmqhttp.ExponentialRetry(time.Second),
 	})
 	if err != nil {

@@ -27,13 +27,15 @@ var _ = Describe("The architecture page", func() {
 		files := namedFiles(read(architecturePage))
 		Expect(len(files)).To(BeNumerically(">", 50))
 		var there []string
-		Expect(filepath.WalkDir("../bullmq", func(path string, _ fs.DirEntry, err error) error {
-			there = append(there, filepath.ToSlash(path))
-			return err
-		})).To(Succeed())
+		for _, directory := range []string{"../bullmq", "../bullmqhttp"} {
+			Expect(filepath.WalkDir(directory, func(path string, _ fs.DirEntry, err error) error {
+				there = append(there, filepath.ToSlash(path))
+				return err
+			})).To(Succeed())
+		}
 		for _, file := range files {
 			Expect(slices.ContainsFunc(there, func(path string) bool { return strings.HasSuffix(path, "/"+file) })).
-				To(BeTrue(), "%s names %s, which does not exist in bullmq", architecturePage, file)
+				To(BeTrue(), "%s names %s, which does not exist in bullmq or bullmqhttp", architecturePage, file)
 		}
 	})
 
