@@ -147,8 +147,14 @@ func NewManager(ctx context.Context, queueName string, options *ManagerOptions) 
 
 func (m *Manager) open(ctx context.Context, queueName string) (err error) {
 	f := &m.o.Fetcher
-	retry, classify := m.o.Retry, f.Classify
-	f.Classify = func(err error, job *bullmq.Job) bullmq.Verdict { return verdict(retry, classify, err, job) }
+	retry, classify, strategy := m.o.Retry, f.Classify, f.BackoffStrategy
+	f.Classify = func(err error, job *bullmq.Job) bullmq.Verdict {
+		v := verdict(retry, classify, err, job)
+		if v == bullmq.Transient() && strategy == nil && hasCustomBackoff(job) {
+			return bullmq.Permanent() // as a worker does it; a Fetcher would refuse to end the attempt
+		}
+		return v
+	}
 	m.queue, err = bullmq.NewQueue(ctx, queueName, &bullmq.QueueOptions{
 		Connection: f.Connection, Prefix: f.Prefix, Dialect: f.Dialect, DefaultJobOptions: m.o.Job,
 		Telemetry: f.Telemetry, Logger: f.Logger, Now: f.Now,

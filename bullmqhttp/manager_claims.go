@@ -56,6 +56,12 @@ func verdict(retry RetryStrategy, classify func(error, *bullmq.Job) bullmq.Verdi
 	}
 }
 
+// hasCustomBackoff reports whether only a BackoffStrategy knows the backoff of a job.
+func hasCustomBackoff(job *bullmq.Job) bool {
+	backoff := job.Options.Backoff
+	return backoff != nil && backoff.Type != "fixed" && backoff.Type != "exponential"
+}
+
 // maxWorker is the maximum length of a worker's name, in bytes.
 const maxWorker = 100
 
@@ -243,7 +249,7 @@ func (m *Manager) Succeed(ctx context.Context, c *Claim, result any) (*JobInfo, 
 }
 
 // Fail ends the attempt of a claim. If an attempt is left, the job is retried, unless the failure is
-// permanent or ManagerOptions.Retry refuses it. JobInfo.State is then Retrying, and JobInfo.Due is when.
+// permanent, ManagerOptions.Retry refuses it, or the type of the job's backoff is unknown. JobInfo.State is then Retrying, and JobInfo.Due is when.
 // Otherwise it is Failed, or Cancelled if the job was cancelled. Due is missing if the job is retried at once.
 func (m *Manager) Fail(ctx context.Context, c *Claim, failure Failure) (*JobInfo, error) {
 	job, err := m.held(ctx, c)

@@ -255,6 +255,22 @@ var _ = Describe("A retry strategy", func() {
 		Expect(asked).To(BeZero())
 	})
 
+	It("of the fetcher knows a custom backoff, and without one such a job fails", func() {
+		o := &bullmq.JobOptions{Attempts: 3, Backoff: bullmq.CustomBackoff("by the moon")}
+		m := manage(bullmqhttp.ManagerOptions{})
+		m.add(1, o)
+		job := m.fail("anna", bullmqhttp.Failure{Reason: "busy"})
+		Expect([]any{job.State, job.Error}).To(Equal([]any{bullmqhttp.Failed, "busy"}))
+		m = manage(bullmqhttp.ManagerOptions{Fetcher: bullmq.FetcherOptions{BackoffStrategy: func(_ int, kind string, _ error, _ *bullmq.Job) time.Duration {
+			Expect(kind).To(Equal("by the moon"))
+			return time.Hour
+		}}})
+		m.add(1, o)
+		job = m.fail("anna", bullmqhttp.Failure{Reason: "busy"})
+		Expect(job.State).To(Equal(bullmqhttp.Retrying))
+		Expect(job.Due).To(BeTemporally("~", time.Now().Add(time.Hour), time.Minute))
+	})
+
 	It("gives way to the function of the fetcher if there is none", func() {
 		m := manage(bullmqhttp.ManagerOptions{Fetcher: bullmq.FetcherOptions{Classify: func(err error, _ *bullmq.Job) bullmq.Verdict {
 			if err.Error() == "hopeless" {
