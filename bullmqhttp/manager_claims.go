@@ -249,8 +249,9 @@ func (m *Manager) Succeed(ctx context.Context, c *Claim, result any) (*JobInfo, 
 }
 
 // Fail ends the attempt of a claim. If an attempt is left, the job is retried, unless the failure is
-// permanent, ManagerOptions.Retry refuses it, or the type of the job's backoff is unknown. JobInfo.State is then Retrying, and JobInfo.Due is when.
-// Otherwise it is Failed, or Cancelled if the job was cancelled. Due is missing if the job is retried at once.
+// permanent, ManagerOptions.Retry refuses it, or the type of the job's backoff is unknown. JobInfo.State
+// is then Retrying, and JobInfo.Due is when, or zero if the job is retried at once. Otherwise the state is
+// Failed, or Cancelled if the job was cancelled.
 func (m *Manager) Fail(ctx context.Context, c *Claim, failure Failure) (*JobInfo, error) {
 	job, err := m.held(ctx, c)
 	if err != nil {
@@ -329,14 +330,15 @@ func (m *Manager) StaleClaims(ctx context.Context, limit int) ([]*JobInfo, error
 			continue
 		}
 		var job *bullmq.Job
+		var state bullmq.State
 		if err == nil {
-			job, err = m.queue.Job(ctx, id)
+			job, state, err = m.queue.JobAndState(ctx, id)
 		}
 		switch {
 		case errors.Is(err, bullmq.ErrJobNotFound): // it was removed meanwhile
 		case err != nil:
 			return nil, refusal(ctx, id, err)
-		default:
+		case state == bullmq.StateActive: // it has not ended meanwhile
 			stale = append(stale, infoOf(job, Running))
 		}
 	}

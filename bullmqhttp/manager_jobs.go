@@ -63,7 +63,7 @@ func infoOf(job *bullmq.Job, state State) *JobInfo {
 
 // Submit adds a job. options may be nil; ManagerOptions.Job has the defaults. Without a JobID the id is
 // random. Submit returns [ErrJobExists] if a job with the JobID exists, and [ErrInvalidJob] if the name,
-// the data or the options are invalid.
+// the data or the options are invalid. If another job has the deduplication id, Submit returns that job.
 //
 // If the reply of Redis is lost, Submit adds the job again, which does not make a second one. If that
 // fails too, it returns [ErrMaybeAdded] with the id, under which the job is found if it was added.
@@ -91,8 +91,11 @@ func (m *Manager) Submit(ctx context.Context, name string, data any, options *bu
 	if err != nil {
 		return nil, refusedAdd(ctx, o.JobID, given, err)
 	}
-	if job.AddOutcome() == bullmq.AlreadyExists && given && !lost {
+	switch {
+	case job.AddOutcome() == bullmq.AlreadyExists && given && !lost:
 		return nil, conflict(CodeJobExists, job.ID, "a job with this id exists")
+	case job.AddOutcome() == bullmq.Deduplicated:
+		return m.Get(ctx, job.ID)
 	}
 	info := infoOf(job, Queued)
 	if job.Delay > 0 {

@@ -86,7 +86,18 @@ var _ = Describe("A job that is submitted to a manager", func() {
 		Expect(m.jobs()).To(Equal(1))
 	})
 
-	It("is an error of several variables only if it has their code", func() {
+	It("is the job that has its deduplication id", func() {
+		m := manage(bullmqhttp.ManagerOptions{})
+		o := &bullmq.JobOptions{Deduplication: &bullmq.Deduplication{ID: "nightly"}}
+		first := m.add(1, o)
+		m.claim("anna")
+		second := m.add(2, o)
+		Expect(second).To(Equal(m.get(first.ID)))
+		Expect(second.State).To(Equal(bullmqhttp.Running))
+		Expect(m.jobs()).To(Equal(1))
+	})
+
+	It("has the errors of its code only", func() {
 		m := manage(bullmqhttp.ManagerOptions{})
 		_, err := m.m.Get(ctx, "none")
 		Expect(err).To(MatchError(bullmqhttp.ErrJobNotFound))
