@@ -139,13 +139,7 @@ func (m *Manager) claimOne(ctx context.Context, f *bullmq.Fetcher, worker string
 		case err != nil:
 			return nil, err
 		}
-		reason := job.DeferredFailure
-		if reason == "" {
-			var data json.RawMessage
-			if err := job.Decode(&data); err != nil {
-				reason = err.Error()
-			}
-		}
+		reason := m.unfit(job)
 		if reason == "" {
 			return &Claim{
 				JobID: job.ID, Token: job.Token(), Worker: worker, Expires: begun.Add(m.o.Fetcher.LockDuration).UTC(), Job: infoOf(job, Running),
@@ -154,6 +148,23 @@ func (m *Manager) claimOne(ctx context.Context, f *bullmq.Fetcher, worker string
 		if err := f.Fail(ctx, job, bullmq.Unrecoverable(errors.New(reason))); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// unfit returns the reason why a job must fail without running, or "". A worker has the same rules.
+func (m *Manager) unfit(job *bullmq.Job) string {
+	limit := m.o.Fetcher.MaxStartedAttempts
+	switch {
+	case job.DeferredFailure != "":
+		return job.DeferredFailure
+	case job.Name == "":
+		return "the job has no name; its record is missing or incomplete"
+	case !json.Valid(job.Data):
+		return "the job's data is not JSON; its producer must write JSON into the field data"
+	case limit > 0 && job.AttemptsStarted > limit:
+		return "job started more than allowable limit" // BullMQ's text
+	default:
+		return ""
 	}
 }
 

@@ -233,7 +233,7 @@ var _ = Describe("A call of a manager", func() {
 			}
 			lost := fault.lose(proxy, step)
 			err := call(m.m)
-			Expect(lost).To(BeClosed())
+			Eventually(lost, "20s").Should(BeClosed())
 			Expect(err).To(Or(BeNil(), MatchError(bullmqhttp.ErrUnavailable)))
 			c.done(m, call)
 			c.sound(direct, id)

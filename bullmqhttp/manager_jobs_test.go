@@ -63,8 +63,8 @@ var _ = Describe("A job that is submitted to a manager", func() {
 		Entry("has no name", "", 1, bullmq.JobOptions{}, bullmqhttp.ErrInvalidJob, "no name"),
 		Entry("has data that JSON can't hold", "report", math.NaN(), bullmq.JobOptions{}, bullmqhttp.ErrInvalidJob, "NaN"),
 		Entry("has less than 0 attempts", "report", 1, bullmq.JobOptions{Attempts: -1}, bullmqhttp.ErrInvalidJob, "Attempts"),
-		Entry("has a priority that BullMQ does not know", "report", 1, bullmq.JobOptions{Priority: 1 << 30}, bullmqhttp.ErrInvalidJob, "Priority"),
-		Entry("has a delay less than 0", "report", 1, bullmq.JobOptions{Delay: -time.Second}, bullmqhttp.ErrInvalidJob, "Delay"),
+		Entry("has a priority that BullMQ does not know", "report", 1, bullmq.JobOptions{Priority: 1 << 30}, bullmqhttp.ErrInvalidJob, "priority"),
+		Entry("has a delay of less than a millisecond", "report", 1, bullmq.JobOptions{Delay: time.Microsecond}, bullmqhttp.ErrInvalidJob, "milliseconds"),
 		Entry("has a parent that does not exist", "report", 1,
 			bullmq.JobOptions{Parent: &bullmq.ParentRef{ID: "none", QueueKey: "bull:none"}}, bullmqhttp.ErrInvalidJob, "parent"),
 		Entry("has a number as id", "report", 1, bullmq.JobOptions{JobID: "7"}, bullmqhttp.ErrInvalidJobID, "whole numbers"),
@@ -435,6 +435,17 @@ var _ = Describe("The jobs of a manager", func() {
 		next := m.add(2, nil)
 		Expect(m.claim("anna").JobID).To(Equal(next.ID))
 		Expect(m.get(job.ID).State).To(Equal(bullmqhttp.Failed))
-		Expect(m.get(job.ID).Error).To(ContainSubstring("JSON"))
+		Expect(m.get(job.ID).Error).To(ContainSubstring("not JSON"))
+	})
+
+	It("fail when they have started more often than the fetcher allows", func() {
+		m := manage(bullmqhttp.ManagerOptions{Fetcher: bullmq.FetcherOptions{MaxStartedAttempts: 2}})
+		job := m.add(1, nil)
+		for range 2 {
+			Expect(m.m.Release(ctx, m.claim("anna"), 0)).To(Succeed())
+		}
+		m.none("anna")
+		Expect(m.get(job.ID).State).To(Equal(bullmqhttp.Failed))
+		Expect(m.get(job.ID).Error).To(Equal("job started more than allowable limit"))
 	})
 })
