@@ -179,9 +179,9 @@ func (o *ManagerOptions) setDefaults() error {
 	f := &o.Fetcher
 	switch {
 	case f.Token != nil || f.Name != "" || f.RenewLocks || f.OnCancelled != nil:
-		return errors.New("Fetcher must not set Token, Name, RenewLocks or OnCancelled")
+		return errors.New("the options of Fetcher must not set Token, Name, RenewLocks or OnCancelled")
 	case o.Job != nil && (o.Job.JobID != "" || o.Job.Parent != nil || o.Job.Deduplication != nil):
-		return errors.New("Job must not set JobID, Parent or Deduplication")
+		return errors.New("the options of Job must not set JobID, Parent or Deduplication")
 	case o.MaxClaim < 0 || o.MaxClaimFor < 0 || o.MaxWait < 0 || o.PollInterval < 0 || o.ExamineFailed < -1 || o.MaxBody < 0:
 		return errors.New("MaxClaim, MaxClaimFor, MaxWait, PollInterval, ExamineFailed or MaxBody is less than 0")
 	}
@@ -203,7 +203,7 @@ func (o *ManagerOptions) setDefaults() error {
 	o.ExamineFailed = cmp.Or(o.ExamineFailed, 1000)
 	o.MaxBody = cmp.Or(o.MaxBody, 1<<20)
 	if o.Base = strings.TrimSuffix(cmp.Or(o.Base, "/manage"), "/"); o.Base != "" && o.Base[0] != '/' {
-		return fmt.Errorf("Base %q does not begin with a slash", o.Base)
+		return fmt.Errorf("the Base %q does not begin with a slash", o.Base)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

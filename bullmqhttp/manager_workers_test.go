@@ -103,7 +103,7 @@ var _ = Describe("The identity of a worker", func() {
 var _ = Describe("A claim", func() {
 	ctx := context.Background()
 
-	It("is used in any process, and after the end of the one that made it", func() {
+	It("is used in any process, over HTTP too, and after the end of the one that made it", func() {
 		first := manage(bullmqhttp.ManagerOptions{})
 		second := manageAs(first.queue.Name(), bullmqhttp.ManagerOptions{})
 		first.add(1, nil)
@@ -112,8 +112,8 @@ var _ = Describe("A claim", func() {
 		stored := &bullmqhttp.Claim{JobID: claim.JobID, Token: claim.Token, Worker: claim.Worker} // what a client keeps
 		_, err := second.m.Extend(ctx, stored, time.Minute, "half")
 		Expect(err).NotTo(HaveOccurred())
-		_, err = second.m.Succeed(ctx, stored, "done")
-		Expect(err).NotTo(HaveOccurred())
+		a := second.post("anna", "/jobs/"+claim.JobID+"/succeed", `{"token":"`+claim.Token+`","result":"done"}`)
+		Expect(a.status).To(Equal(http.StatusOK), a.body)
 		Expect(string(second.get(claim.JobID).Result)).To(Equal(`"done"`))
 		_, err = first.m.Claim(ctx, "anna", 1, 0)
 		Expect(err).To(And(MatchError(bullmqhttp.ErrUnavailable), MatchError(bullmq.ErrClosed)))
