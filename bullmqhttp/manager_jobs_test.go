@@ -299,8 +299,8 @@ var _ = Describe("A retry strategy", func() {
 var _ = Describe("The jobs of a manager", func() {
 	ctx := context.Background()
 
-	// fill adds jobs in all states, and returns their ids.
-	fill := func(m *managed) map[string]string {
+	// fill adds jobs in all states, and returns their ids. No two of them end in the same millisecond.
+	fill := func(m *managed, c *clock) map[string]string {
 		GinkgoHelper()
 		ids := map[string]string{}
 		ids["succeeded"] = m.add(1, nil).ID
@@ -308,6 +308,7 @@ var _ = Describe("The jobs of a manager", func() {
 		for _, name := range []string{"failed", "failed later"} {
 			ids[name] = m.add(1, nil).ID
 			m.fail("anna", bullmqhttp.Failure{Reason: "no", Permanent: true})
+			c.ahead.Add(int64(time.Second))
 		}
 		ids["cancelled"] = m.add(1, nil).ID
 		Expect(m.m.Cancel(ctx, ids["cancelled"], "")).To(Succeed())
@@ -325,8 +326,9 @@ var _ = Describe("The jobs of a manager", func() {
 
 	for name, dialect := range map[string]bullmq.Dialect{"BullMQ 6": bullmq.V6, "BullMQ 5": bullmq.V5} {
 		It("are counted and listed by their state, also while the queue is paused, in a queue of "+name, func() {
-			m := manage(bullmqhttp.ManagerOptions{Fetcher: bullmq.FetcherOptions{Dialect: dialect}})
-			ids := fill(m)
+			var c clock
+			m := manage(bullmqhttp.ManagerOptions{Fetcher: bullmq.FetcherOptions{Dialect: dialect, Now: c.now}})
+			ids := fill(m, &c)
 			for _, paused := range []bool{false, true} {
 				if paused {
 					Expect(m.queue.Pause(ctx)).To(Succeed())
@@ -358,12 +360,13 @@ var _ = Describe("The jobs of a manager", func() {
 	}
 
 	It("that were cancelled are counted among the newest failed ones", func() {
-		m := manage(bullmqhttp.ManagerOptions{ExamineFailed: 1})
-		fill(m) // the cancelled job is the newest one
+		var c clock
+		m := manage(bullmqhttp.ManagerOptions{ExamineFailed: 1, Fetcher: bullmq.FetcherOptions{Now: c.now}})
+		fill(m, &c) // the cancelled job is the newest one
 		stats, err := m.m.Stats(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect([]int{stats.Failed, stats.Cancelled, stats.Examined}).To(Equal([]int{2, 1, 1}))
-		m.m.Release(ctx, m.claim("berta"), time.Hour)
+		c.ahead.Add(int64(time.Second))
 		m.fail("anna", bullmqhttp.Failure{Reason: "no", Permanent: true})
 		stats, err = m.m.Stats(ctx)
 		Expect(err).NotTo(HaveOccurred())
