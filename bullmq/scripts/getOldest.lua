@@ -1,60 +1,12 @@
---[[ getOldest: finds the oldest job of some states, without reading all jobs.
-
-     The oldest job of a list is at one of its ends, because a new job is added at the left or, with lifo, at the right. Of
-     the prioritized jobs, the first job of each priority is read, for at most 100 priorities. At most 9 ids without a hash
-     are skipped. The command writes nothing.
+--[[ getOldest: finds the oldest job of some states, without reading all jobs. The command writes nothing.
 
      Arguments: base, then states (keys): wait, paused, active, prioritized or delayed.
-     Returns: for each state a list of {timestamp, processedOn, opts}; for delayed {due time in ms of the first job}. ]]
+     Returns: for each state what oldestOf returns. ]]
 --@args base ...
 --@keys wait paused active delayed prioritized
---@use safeRead
-local function read(jobId, found)
-  local fields = unlessWrongType(try('HMGET', base .. jobId, 'timestamp', 'processedOn', 'opts'))
-  if not fields or not fields[1] then return false end
-  found[#found + 1] = { fields[1], fields[2] or '', fields[3] or '' }
-  return true
-end
-
-local function readFirst(ids, found)
-  for i = 1, #ids do
-    if read(ids[i], found) then return end
-  end
-end
-
-local function ends(at)
-  local found, last, right = {}, call('LRANGE', at, -10, -1), {}
-  for i = #last, 1, -1 do right[#right + 1] = last[i] end
-  readFirst(right, found)
-  readFirst(call('LRANGE', at, 0, 9), found)
-  return found
-end
-
-local function eachPriority(at)
-  local found, from = {}, '-inf'
-  for _ = 1, 100 do
-    local first = call('ZRANGEBYSCORE', at, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '10')
-    if #first == 0 then break end
-    local priority = math.floor(tonumber(first[2]) / 4294967296)
-    for i = 1, #first, 2 do
-      if math.floor(tonumber(first[i + 1]) / 4294967296) ~= priority or read(first[i], found) then break end
-    end
-    from = string.format('%.0f', (priority + 1) * 4294967296)
-  end
-  return found
-end
-
+--@use oldest
 local all = {}
 for i = rest, #ARGV do
-  local state = ARGV[i]
-  local at = base .. state
-  if state == 'delayed' then
-    local first = call('ZRANGE', at, 0, 0, 'WITHSCORES')
-    all[#all + 1] = first[2] and { math.floor(tonumber(first[2]) / 4096) } or {}
-  elseif state == 'prioritized' then
-    all[#all + 1] = eachPriority(at)
-  else
-    all[#all + 1] = ends(at)
-  end
+  all[#all + 1] = oldestOf(base, ARGV[i])
 end
 return all

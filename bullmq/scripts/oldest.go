@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
@@ -24,23 +26,30 @@ func (q *Store) Oldest(ctx context.Context, states ...backend.State) ([]time.Tim
 	}
 	oldest := make([]time.Time, len(states))
 	for i, list := range lists {
-		found, _ := list.ToArray()
-		for _, item := range found {
-			since := time.Time{}
-			if states[i] == backend.Delayed {
-				since = wire.ParseTime(text(item))
-			} else if fields := texts(item); len(fields) == 3 {
-				since = readySince(fields[0], fields[1], fields[2])
-				if states[i] == backend.Active {
-					since = wire.ParseTime(fields[1])
-				}
-			}
-			if !since.IsZero() && (oldest[i].IsZero() || since.Before(oldest[i])) {
-				oldest[i] = since
-			}
-		}
+		oldest[i] = oldestOf(states[i], list)
 	}
 	return oldest, nil
+}
+
+// oldestOf reads what a script has found of the oldest job of a state. It returns the zero time
+// if there is none.
+func oldestOf(state backend.State, list rueidis.RedisMessage) (oldest time.Time) {
+	found, _ := list.ToArray()
+	for _, item := range found {
+		since := time.Time{}
+		if state == backend.Delayed {
+			since = wire.ParseTime(text(item))
+		} else if fields := texts(item); len(fields) == 3 {
+			since = readySince(fields[0], fields[1], fields[2])
+			if state == backend.Active {
+				since = wire.ParseTime(fields[1])
+			}
+		}
+		if !since.IsZero() && (oldest.IsZero() || since.Before(oldest)) {
+			oldest = since
+		}
+	}
+	return oldest
 }
 
 // readySince returns since when a waiting job is ready, as far as its hash tells. That is the

@@ -2,16 +2,25 @@ package scripts
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/backend"
+	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
+
+var summarizeQueues = load("summarizeQueues")
 
 // QueueFinder finds queues by the names of their keys.
 type QueueFinder struct{ client KeyFinder }
 
-// KeyFinder lists the keys of a server, or of all nodes of a cluster.
+// KeyFinder is a [Client] that lists the keys of a server, or of all nodes of a cluster.
 type KeyFinder interface {
+	Client
 	// EachKey passes the keys that match a pattern to each, page by page, until each returns
 	// false.
 	EachKey(ctx context.Context, pattern string, each func(keys []string) (more bool)) error
@@ -58,4 +67,80 @@ func queueOfKey(key string) (name string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// Summaries runs one command for all queues.
+func (f *QueueFinder) Summaries(ctx context.Context, queues []string, minutes int) ([]backend.QueueSummary, error) {
+	if len(queues) == 0 {
+		return nil, nil
+	}
+	group := NewGroup(f.client, V6) // reads alike in both dialects
+	reply, err := group.run(ctx, summarizeQueues, queues, strconv.Itoa(minutes))
+	if err != nil {
+		return nil, err
+	}
+	summaries := make([]backend.QueueSummary, len(queues))
+	return summaries, group.each(summarizeQueues, queues, reply, func(i int, reply rueidis.RedisMessage) {
+		parts, err := errorOf(summarizeQueues, queues[i], reply)
+		if err == nil && len(parts) < 7 {
+			err = aboutQueues(summarizeQueues.name, queues[i:i+1], fmt.Errorf("the reply has an unexpected form: %d parts", len(parts)))
+		}
+		if err != nil {
+			summaries[i].Err = err
+			return
+		}
+		summaries[i] = readSummary(parts)
+	})
+}
+
+var (
+	countedStates = []backend.State{
+		backend.Waiting, backend.Paused, backend.Active, backend.Delayed, backend.Prioritized, backend.Completed, backend.Failed,
+		backend.WaitingChildren,
+	}
+	agedStates = countedStates[:5]
+)
+
+func readSummary(parts []rueidis.RedisMessage) backend.QueueSummary {
+	s := backend.QueueSummary{Counts: map[backend.State]int{}, Oldest: map[backend.State]time.Time{}}
+	counts, _ := parts[0].ToArray()
+	for i, count := range counts[:min(len(counts), len(countedStates))] {
+		n, _ := count.AsInt64()
+		s.Counts[countedStates[i]] = int(n)
+	}
+	oldest, _ := parts[1].ToArray()
+	for i, list := range oldest[:min(len(oldest), len(agedStates))] {
+		if since := oldestOf(agedStates[i], list); !since.IsZero() {
+			s.Oldest[agedStates[i]] = since
+		}
+	}
+	if meta := texts(parts[2]); len(meta) == 4 {
+		s.Paused = meta[0] != ""
+		s.Concurrency, s.LimitMax = whole(meta[1]), whole(meta[2])
+		s.LimitDuration = time.Duration(whole(meta[3])) * time.Millisecond
+	}
+	if ttl, _ := parts[3].AsInt64(); ttl > 0 {
+		s.LimitedFor = time.Duration(ttl) * time.Millisecond
+	}
+	s.IDs = whole(text(parts[4]))
+	s.Completed, s.Failed = readSummaryMetrics(parts[5]), readSummaryMetrics(parts[6])
+	return s
+}
+
+func readSummaryMetrics(message rueidis.RedisMessage) (m backend.Metrics) {
+	parts, err := message.ToArray()
+	if err != nil || len(parts) != 3 {
+		return m
+	}
+	m.Count, m.PrevTime = whole(text(parts[0])), wire.ParseTime(text(parts[1]))
+	for _, point := range texts(parts[2]) {
+		m.Points = append(m.Points, whole(point))
+	}
+	return m
+}
+
+// whole returns a number that any client may have stored; 0 for other text.
+func whole(text string) int {
+	n, _ := wire.ParseNumber(text)
+	return int(n)
 }

@@ -158,6 +158,10 @@ var _ = Describe("A queue that only Node uses", func() {
 		}
 		Expect(names).To(ContainElement(name))
 
+		summaries, err := bullmq.SummarizeQueues(ctx, link, "", name)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(summaries[0].Counts).To(And(HaveKeyWithValue(bullmq.StateWaiting, 1), HaveKeyWithValue(bullmq.StateDelayed, 3)))
+
 		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: link, SkipMetaUpdate: true, Dialect: dialect})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(queue.Close)

@@ -2,6 +2,7 @@ package backendtest
 
 import (
 	"strings"
+	"time"
 
 	"github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -33,5 +34,22 @@ func (s *suite) queues() {
 		Expect(s.Queues.EachQueue(s.ctx, s.Prefix, func([]string) bool { calls++; return false })).To(Succeed())
 		Expect(calls).To(Equal(1))
 		Expect(s.Queues.EachQueue(s.ctx, s.Prefix+"-none", func([]string) bool { panic("there is no such queue") })).To(Succeed())
+	})
+
+	ginkgo.It("summarizes queues in the order of the call", func() {
+		queues := s.members(3)
+		s.fill(queues[1], &backend.Add{Name: "a", Timestamp: now})
+		s.fill(queues[1], &backend.Add{Name: "a", Timestamp: now.Add(time.Hour)})
+		s.start(queues[2], "b")
+		summaries, err := s.Queues.Summaries(s.ctx, keysOf(queues), 60)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(summaries).To(HaveLen(3))
+		Expect(summaries[0].Counts).To(HaveEach(0))
+		Expect(summaries[0].Oldest).To(BeEmpty())
+		Expect(summaries[1].Counts).To(HaveKeyWithValue(backend.Waiting, 2))
+		Expect(summaries[1].Oldest[backend.Waiting]).To(BeTemporally("==", now))
+		Expect(summaries[1].IDs).To(Equal(2))
+		Expect(summaries[2].Counts).To(HaveKeyWithValue(backend.Active, 1))
+		Expect(summaries[2].Oldest).To(HaveKey(backend.Active))
 	})
 }

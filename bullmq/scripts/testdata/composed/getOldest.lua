@@ -14,48 +14,49 @@ local function unlessWrongType(reply)
   if string.find(err, 'WRONGTYPE', 1, true) then return nil end
   error(err, 0)
 end
-local function read(jobId, found)
+local function readTimes(base, jobId, found)
   local fields = unlessWrongType(try('HMGET', base .. jobId, 'timestamp', 'processedOn', 'opts'))
   if not fields or not fields[1] then return false end
   found[#found + 1] = { fields[1], fields[2] or '', fields[3] or '' }
   return true
 end
-local function readFirst(ids, found)
+local function readFirstTimes(base, ids, found)
   for i = 1, #ids do
-    if read(ids[i], found) then return end
+    if readTimes(base, ids[i], found) then return end
   end
 end
-local function ends(at)
+local function oldestOfList(base, at)
   local found, last, right = {}, call('LRANGE', at, -10, -1), {}
   for i = #last, 1, -1 do right[#right + 1] = last[i] end
-  readFirst(right, found)
-  readFirst(call('LRANGE', at, 0, 9), found)
+  readFirstTimes(base, right, found)
+  readFirstTimes(base, call('LRANGE', at, 0, 9), found)
   return found
 end
-local function eachPriority(at)
+local function oldestOfEachPriority(base, at)
   local found, from = {}, '-inf'
   for _ = 1, 100 do
     local first = call('ZRANGEBYSCORE', at, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '10')
     if #first == 0 then break end
     local priority = math.floor(tonumber(first[2]) / 4294967296)
     for i = 1, #first, 2 do
-      if math.floor(tonumber(first[i + 1]) / 4294967296) ~= priority or read(first[i], found) then break end
+      if math.floor(tonumber(first[i + 1]) / 4294967296) ~= priority or readTimes(base, first[i], found) then break end
     end
     from = string.format('%.0f', (priority + 1) * 4294967296)
   end
   return found
 end
-local all = {}
-for i = rest, #ARGV do
-  local state = ARGV[i]
+local function oldestOf(base, state)
   local at = base .. state
   if state == 'delayed' then
     local first = call('ZRANGE', at, 0, 0, 'WITHSCORES')
-    all[#all + 1] = first[2] and { math.floor(tonumber(first[2]) / 4096) } or {}
+    return first[2] and { math.floor(tonumber(first[2]) / 4096) } or {}
   elseif state == 'prioritized' then
-    all[#all + 1] = eachPriority(at)
-  else
-    all[#all + 1] = ends(at)
+    return oldestOfEachPriority(base, at)
   end
+  return oldestOfList(base, at)
+end
+local all = {}
+for i = rest, #ARGV do
+  all[#all + 1] = oldestOf(base, ARGV[i])
 end
 return all
