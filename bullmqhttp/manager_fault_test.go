@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -144,6 +145,24 @@ var changes = map[string]change{
 			}
 		},
 	},
+}
+
+// lines are the lines of a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // eachChange returns the entries of a table with all changes.
@@ -343,5 +362,53 @@ var _ = Describe("A call of a manager", func() {
 			g.Expect(seen).To(HaveLen(jobs))
 		}, "20s").Should(Succeed())
 		Expect(direct.m.List(ctx, bullmqhttp.Succeeded, 100)).To(And(HaveLen(jobs), HaveEach(HaveField("Attempts", 1))))
+	})
+
+	It("that can't fail a job on the way returns the jobs that it has claimed, and loses none", func() {
+		direct := aside(newName())
+		var log lines
+		proxy, m := direct.through(bullmqhttp.ManagerOptions{
+			Fetcher: bullmq.FetcherOptions{LockDuration: 2 * time.Second}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		good, bad := direct.add(1, nil), direct.add(2, nil)
+		direct.add(3, nil)
+		command(redis, "EVAL", "redis.call('HSET', KEYS[1], 'data', '{') return 'done'", "1", "bull:"+m.queue.Name()+":"+bad.ID)
+		lost := proxy.LoseCommand("data is not JSON")
+		claims, err := m.m.Claim(ctx, "anna", 3, 0)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(lost, "20s").Should(BeClosed())
+		Expect(claims).To(HaveLen(1))
+		Expect(claims[0].JobID).To(Equal(good.ID))
+		Expect(log.String()).To(And(ContainSubstring("a fetch failed"), ContainSubstring("worker=anna")))
+		Expect(direct.get(bad.ID).State).To(Equal(bullmqhttp.Running))
+		Eventually(func(g Gomega) { // when its lock has expired
+			_, err := direct.m.RecoverStale(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = direct.m.Claim(ctx, "berta", 1, 0)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(direct.get(bad.ID).State).To(Equal(bullmqhttp.Failed))
+		}, "20s").Should(Succeed())
+	})
+
+	It("that checks for stale claims again and again logs an outage, and the jobs that it has found later", func() {
+		direct := aside(newName())
+		var log lines
+		proxy, m := direct.through(bullmqhttp.ManagerOptions{
+			Fetcher: bullmq.FetcherOptions{StalledInterval: 20 * time.Millisecond}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		job := direct.add(1, nil)
+		_, err := direct.m.Extend(ctx, direct.claim("anna"), time.Millisecond, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(proxy.Set(faultproxy.Faults{Refuse: true})).To(Succeed())
+		proxy.CutAll()
+		ended := make(chan struct{})
+		go func() { m.m.Run(ctx); close(ended) }()
+		Eventually(log.String, "20s").Should(ContainSubstring("the check for stale claims failed"))
+		Expect(direct.get(job.ID).State).To(Equal(bullmqhttp.Running))
+		Expect(proxy.Set(faultproxy.Faults{})).To(Succeed())
+		Eventually(log.String, "20s").Should(And(ContainSubstring("claims were stale"), ContainSubstring(job.ID)))
+		Expect(direct.get(job.ID).State).To(Equal(bullmqhttp.Queued))
+		Expect(m.m.Close()).To(Succeed())
+		Eventually(ended, "20s").Should(BeClosed())
 	})
 })
