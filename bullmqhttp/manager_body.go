@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // seconds is a duration in JSON, such as 2 or 0.5.
@@ -45,6 +47,9 @@ func (m *Manager) decode(c *call, code string, into any) error {
 		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("there is more than one value")
 		}
+	}
+	if err == nil && (!utf8.Valid(body) || isDeep(body)) { // other readers of a job could not parse it
+		err = fmt.Errorf("it is not UTF-8, or nested more than %d deep", maxDepth)
 	}
 	if err != nil {
 		return problem(http.StatusBadRequest, code, "the body is not valid: %s", strings.TrimPrefix(err.Error(), "json: "))

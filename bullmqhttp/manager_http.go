@@ -72,7 +72,7 @@ func (m *Manager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (m *Manager) serve(w http.ResponseWriter, r *http.Request) error {
-	rest, found := strings.CutPrefix(r.URL.EscapedPath(), m.o.Base+"/")
+	rest, found := strings.CutPrefix(r.URL.EscapedPath(), m.address(""))
 	if !found {
 		return noCall()
 	}
@@ -97,6 +97,11 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request) error {
 	slices.Sort(allow)
 	w.Header().Set("Allow", strings.Join(allow, ", "))
 	return problem(http.StatusMethodNotAllowed, CodeMethodNotAllowed, "use %s", strings.Join(allow, ", "))
+}
+
+// address returns a path below the base, escaped.
+func (m *Manager) address(path string) string {
+	return (&url.URL{Path: m.o.Base + "/" + path}).EscapedPath()
 }
 
 func noCall() *Problem { return problem(http.StatusNotFound, CodeNotFound, "there is no such call") }
@@ -164,7 +169,7 @@ func (m *Manager) serveSubmit(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.w.Header().Set("Location", m.o.Base+"/jobs/"+url.PathEscape(info.ID))
+	c.w.Header().Set("Location", m.address("jobs/")+url.PathEscape(info.ID))
 	reply(c.w, http.StatusCreated, "application/json", info)
 	return nil
 }

@@ -41,11 +41,8 @@ type JobInfo struct {
 
 func infoOf(job *bullmq.Job, state State) *JobInfo {
 	info := &JobInfo{
-		ID: job.ID, Name: job.Name, State: state, Data: job.Data, Attempts: job.AttemptsMade, MaxAttempts: max(job.Options.Attempts, 1),
-		Priority: job.Priority, Progress: job.Progress, Worker: job.ProcessedBy, Created: job.Timestamp.UTC(), Started: utc(job.ProcessedOn),
-	}
-	if !json.Valid(job.Data) {
-		info.Data = quote(string(job.Data))
+		ID: job.ID, Name: job.Name, State: state, Data: readable(job.Data), Attempts: job.AttemptsMade, MaxAttempts: max(job.Options.Attempts, 1),
+		Priority: job.Priority, Progress: readable(job.Progress), Worker: job.ProcessedBy, Created: job.Timestamp.UTC(), Started: utc(job.ProcessedOn),
 	}
 	if state == Scheduled {
 		info.Due = job.Timestamp.Add(job.Delay).UTC()
@@ -54,11 +51,19 @@ func infoOf(job *bullmq.Job, state State) *JobInfo {
 		info.Ended = utc(job.FinishedOn).Truncate(time.Millisecond)
 	}
 	if state == Succeeded {
-		info.Result = job.ReturnValue
+		info.Result = readable(job.ReturnValue)
 	} else {
 		info.Error = job.FailedReason
 	}
 	return info
+}
+
+// readable returns a stored value, as a text if it is not JSON that every reader can parse.
+func readable(stored json.RawMessage) json.RawMessage {
+	if stored == nil || validJSON(stored) {
+		return stored
+	}
+	return quote(string(stored))
 }
 
 // Submit adds a job. options may be nil; ManagerOptions.Job has the defaults. Without a JobID the id is
