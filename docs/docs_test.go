@@ -197,6 +197,7 @@ var _ = Describe("The wire protocol page", func() {
 		Entry("cancelling.md", "cancelling.md"),
 		Entry("operating.md", "operating.md"),
 		Entry("http.md", "http.md"),
+		Entry("http-jobs.md", "http-jobs.md"),
 		Entry("dead-letters.md", "dead-letters.md"),
 		Entry("telemetry.md", "telemetry.md"),
 		Entry("metrics.md", "metrics.md"),

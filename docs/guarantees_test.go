@@ -116,12 +116,17 @@ func literalText(expression ast.Expr) (value string, ok bool) {
 	return "", false
 }
 
-// testPath returns the path of a cited file: in bullmq, or in interop if the name has a directory.
+// testPath returns the path of a cited file: in bullmq, or, if the name has a directory, in that of bullmqhttp or in
+// interop.
 func testPath(file string) string {
-	if strings.Contains(file, "/") {
+	switch {
+	case strings.HasPrefix(file, "bullmqhttp/"):
+		return "../" + file
+	case strings.Contains(file, "/"):
 		return "../interop/" + file
+	default:
+		return "../bullmq/" + file
 	}
-	return "../bullmq/" + file
 }
 
 var _ = Describe("The page of routes", func() {
