@@ -256,6 +256,25 @@ var _ = Describe("An example", func() {
 		Expect(string(routing.Out.Contents())).NotTo(ContainSubstring("thumbnail"))
 	}, Entry("bullmq 6", "bullmq", SpecTimeout(60*time.Second)), Entry("bullmq 5", "bullmq5", SpecTimeout(60*time.Second)))
 
+	DescribeTable("httpjobs replies 202 by one changed line, and has Node run one of its routes, with", func(ctx SpecContext, bullmq string) {
+		worker := nodeExample("httpjobs", "worker.mjs", bullmq)
+		session := run("httpjobs", nil)
+		Eventually(session, timeout).Should(gexec.Exit(0))
+		for _, next := range []string{
+			`synchronous:\n  POST /reports/7\n    201 after \d{3,} ms: {"report":"7","year":2026,"by":"Go"}\n  POST /charts/7\n    201 after \d{3,} ms: {"chart":"7","year":2026,"by":"Go"}\n`,
+			`same handler:\n  POST /reports/7\n    202 after \d+ ms: job rq-\S+ is queued\n`,
+			`  GET /report-jobs/rq-\S+\?wait=20\n    200 after \d+ ms: job rq-\S+ has succeeded with status 201\n`,
+			`  GET /report-jobs/rq-\S+/result\n    201 after \d+ ms: {"report":"7","year":2026,"by":"Go"}\n`,
+			`in Node:\n  POST /charts/7\n    202 after \d+ ms: job rq-\S+ is queued\n`,
+			`  GET /chart-jobs/rq-\S+\?wait=20\n    200 after \d+ ms: job rq-\S+ has succeeded with status 201\n`,
+			`  GET /chart-jobs/rq-\S+/result\n    201 after \d+ ms: {"chart":"7","year":2026,"by":"Node"}\n`,
+		} {
+			Expect(session.Out).To(gbytes.Say(next))
+		}
+		_, err := worker.WaitFor(ctx, func(line nodeprocess.Line) bool { return line.String() == `{"ran":"POST /charts/7"}` })
+		Expect(err).NotTo(HaveOccurred())
+	}, Entry("bullmq 6", "bullmq", SpecTimeout(60*time.Second)), Entry("bullmq 5", "bullmq5", SpecTimeout(60*time.Second)))
+
 	It("demo prints plain lines without a terminal and ends within 15 s because all accounts agree", func() {
 		session := run("demo", nil)
 		Eventually(session, 15*time.Second).Should(gexec.Exit(0))
