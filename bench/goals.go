@@ -87,7 +87,7 @@ func (r report) goals() []goal {
 			goal{"process with concurrency 100, mux and three middlewares, jobs per second", " × without", r.typed.ratio("process-100"), true, 0.95, 0},
 			goal{"add through a job type and three middlewares, additional client CPU", " µs", r.typed.add, true, 0, 0.3})
 	}
-	return goals
+	return append(goals, httpGoals(r.http)...)
 }
 
 // verdict returns the goals that were measured as a table.

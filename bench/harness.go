@@ -99,6 +99,11 @@ func (h *harness) run(o options) (report, error) {
 		}
 		r.baseline = h.baselineRows(among)
 	}
+	if o.only.wants("http") { // last, so that it leaves nothing behind for the others
+		if r.http, err = measureHTTP(h.rounds, httpLoad); err != nil {
+			return r, err
+		}
+	}
 	r.tables = h.tables()
 	r.environment, err = h.environment()
 	return r, err

@@ -17,6 +17,7 @@ type report struct {
 	growth      []grown
 	shards      []shardRow
 	typed       *typedCost // nil if it was not measured
+	http        []httpRound
 	baseline    []baselineRow
 }
 
@@ -36,6 +37,9 @@ func (r report) text() string {
 	}
 	if r.typed != nil {
 		parts = append(parts, "### Job types, mux and middleware", r.typed.table())
+	}
+	if len(r.http) > 0 {
+		parts = append(parts, "### HTTP requests as jobs", httpTable(r.http))
 	}
 	if len(r.baseline) > 0 {
 		parts = append(parts, "### Baseline", r.baselineTable())
