@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -47,6 +48,11 @@ type async struct {
 	route   Route
 	types   []string
 	headers []string
+	options bullmq.JobOptions // without the id
+
+	patterns sync.Map // names of wildcards, by pattern
+	accepted string   // the body of 202, with sampleID as the id of the job
+	sampleID string
 }
 
 // Async returns a handler that adds each request to the queue as a job, with the name of the route as
@@ -90,6 +96,15 @@ func (s *Server) Async(name string, route Route) http.Handler {
 		panic(fmt.Sprintf("bullmqhttp: route %q exists already", name))
 	}
 	s.names[name] = true
+	a.options = route.Job
+	a.options.KeepCompleted, a.options.KeepFailed = bullmq.KeepFor(s.o.KeepFor), bullmq.KeepFor(s.o.KeepFor)
+	a.sampleID = newID() // which no other text contains
+	added := Status{ID: a.sampleID, State: Queued, Route: name, Links: s.links(a.sampleID)}
+	if route.Job.Delay > 0 {
+		added.State = Scheduled
+	}
+	text, _ := marshal(added)
+	a.accepted = string(text)
 	return a
 }
 
@@ -197,8 +212,8 @@ func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) 
 	if err != nil {
 		return "", false, err
 	}
-	o := a.route.Job
-	o.JobID, o.KeepCompleted, o.KeepFailed = id, bullmq.KeepFor(s.o.KeepFor), bullmq.KeepFor(s.o.KeepFor)
+	o := a.options
+	o.JobID = id
 	ctx = context.WithoutCancel(ctx)
 	attempt := func(limit time.Duration) (bullmq.AddOutcome, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
@@ -248,13 +263,12 @@ func (a *async) maxBody() int64 {
 	return a.server.o.MaxBody
 }
 
-// checkType refuses a body whose type the route does not accept.
-func (a *async) checkType(contentType string, size int) error {
+// checkType refuses a body whose media type the route does not accept.
+func (a *async) checkType(media string, size int) error {
 	if len(a.types) == 0 || size == 0 {
 		return nil
 	}
-	media, _, err := mime.ParseMediaType(contentType)
-	if err != nil || !slices.Contains(a.types, media) {
+	if !slices.Contains(a.types, media) {
 		return problem(http.StatusUnsupportedMediaType, CodeUnsupportedType, "the body must have one of the types %s", strings.Join(a.types, ", "))
 	}
 	return nil
@@ -290,15 +304,13 @@ func (a *async) answer(w http.ResponseWriter, r *http.Request, t target, replaye
 	if prefer.hasWait {
 		applyWait(w.Header(), wait)
 	}
-	status := Status{ID: t.id, State: Queued, Route: a.name, Links: s.links(t.id)}
+	setRetryAfter(w.Header(), s.load.pause(r.Context()))
 	if replayed || wait > 0 {
 		if job, state, err := s.read(r.Context(), t); err == nil {
-			status = s.status(job, state)
+			reply(w, http.StatusAccepted, mediaJSON, s.status(job, state))
+			return nil
 		}
-	} else if a.route.Job.Delay > 0 {
-		status.State = Scheduled
 	}
-	setRetryAfter(w.Header(), s.load.pause(r.Context()))
-	reply(w, http.StatusAccepted, "application/json", status)
+	replyText(w, http.StatusAccepted, mediaJSON, []byte(strings.ReplaceAll(a.accepted, a.sampleID, t.id)))
 	return nil
 }

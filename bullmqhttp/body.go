@@ -18,12 +18,23 @@ const (
 	EncodingBase64 = "base64"
 )
 
-// isJSON reports whether a content type is that of JSON, such as application/json or
-// application/problem+json.
-func isJSON(contentType string) bool {
+const mediaJSON = "application/json"
+
+// mediaType returns a content type without its parameters, or "" if it is not valid.
+func mediaType(contentType string) string {
+	if contentType == mediaJSON { // most are
+		return mediaJSON
+	}
 	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+	if err != nil {
+		return ""
+	}
+	return media
 }
+
+// isJSON reports whether a media type is that of JSON, such as application/json or
+// application/problem+json.
+func isJSON(media string) bool { return media == mediaJSON || strings.HasSuffix(media, "+json") }
 
 // encodeBody returns a body as it is stored. asJSON stores JSON as it is, without white space
 // between its tokens. JSON that is nested too deeply is stored as text.
@@ -34,12 +45,18 @@ func encodeBody(body []byte, asJSON bool) (stored json.RawMessage, encoding stri
 	case !utf8.Valid(body):
 		return quote(base64.StdEncoding.EncodeToString(body)), EncodingBase64
 	case asJSON && validJSON(body):
-		var compact bytes.Buffer
-		_ = json.Compact(&compact, body)
-		return compact.Bytes(), ""
+		return compact(body), ""
 	default:
 		return quote(string(body)), EncodingText
 	}
+}
+
+// compact returns valid JSON without white space between its tokens.
+func compact(text []byte) json.RawMessage {
+	var without bytes.Buffer
+	without.Grow(len(text))
+	_ = json.Compact(&without, text)
+	return without.Bytes()
 }
 
 // decodeBody returns the bytes of a stored body.
@@ -77,6 +94,7 @@ func quote(text string) json.RawMessage {
 // marshal encodes a value as JSON, without the escapes that HTML needs.
 func marshal(value any) (json.RawMessage, error) {
 	var buffer bytes.Buffer
+	buffer.Grow(512) // for most statuses and requests
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {

@@ -21,8 +21,12 @@ type preferences struct {
 // and malformed preferences are ignored, as the RFC demands.
 func preferencesOf(r *http.Request) preferences {
 	var p preferences
+	headers := r.Header.Values("Prefer")
+	if len(headers) == 0 {
+		return p
+	}
 	seen := make(map[string]bool, 3) // only the known ones: a client may send any number of names
-	for _, header := range r.Header.Values("Prefer") {
+	for _, header := range headers {
 		for preference := range strings.SplitSeq(header, ",") {
 			preference, _, _ = strings.Cut(preference, ";") // without its parameters
 			name, value, _ := strings.Cut(preference, "=")

@@ -101,6 +101,10 @@ func reply(w http.ResponseWriter, status int, contentType string, body any) {
 	if err != nil { // such as progress that is not JSON
 		status, text = http.StatusInternalServerError, json.RawMessage(`{"status":500}`)
 	}
+	replyText(w, status, contentType, text)
+}
+
+func replyText(w http.ResponseWriter, status int, contentType string, text []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(text)))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -101,6 +100,19 @@ func RequestFromContext(ctx context.Context) *Request {
 // wildcard is a wildcard in a pattern of http.ServeMux.
 var wildcard = regexp.MustCompile(`\{([\pL_][\pL\pN_]*)(?:\.\.\.)?\}`)
 
+// wildcards returns the names of the wildcards in a pattern. A route has few patterns, usually one.
+func (a *async) wildcards(pattern string) []string {
+	if names, known := a.patterns.Load(pattern); known {
+		return names.([]string)
+	}
+	var names []string
+	for _, match := range wildcard.FindAllStringSubmatch(pattern, -1) {
+		names = append(names, match[1])
+	}
+	a.patterns.Store(pattern, names)
+	return names
+}
+
 // storeRequest returns a request as it is stored. It reads the body.
 func (a *async) storeRequest(w http.ResponseWriter, r *http.Request) (*Request, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -114,11 +126,11 @@ func (a *async) storeRequest(w http.ResponseWriter, r *http.Request) (*Request, 
 	if len(query) == 0 {
 		stored.Query = nil
 	}
-	for _, match := range wildcard.FindAllStringSubmatch(r.Pattern, -1) {
-		if stored.Params == nil {
-			stored.Params = map[string]string{}
+	if names := a.wildcards(r.Pattern); len(names) > 0 {
+		stored.Params = make(map[string]string, len(names))
+		for _, name := range names {
+			stored.Params[name] = r.PathValue(name)
 		}
-		stored.Params[match[1]] = r.PathValue(match[1])
 	}
 	head := len(stored.Path) + len(r.URL.RawQuery) + len(stored.ContentType) + stored.Headers.size()
 	if head > a.server.o.MaxHead {
@@ -131,32 +143,50 @@ func (a *async) storeRequest(w http.ResponseWriter, r *http.Request) (*Request, 
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkType(stored.ContentType, len(body)); err != nil {
+	media := mediaType(stored.ContentType)
+	if err := a.checkType(media, len(body)); err != nil {
 		return nil, err
 	}
-	plain := stored.Headers["Content-Encoding"] == nil && r.Header.Get("Content-Encoding") == ""
-	if plain && len(body) > 0 && isJSON(stored.ContentType) && !validJSON(body) {
+	isJSON := len(body) > 0 && isJSON(media) && len(r.Header["Content-Encoding"]) == 0
+	if isJSON && !validJSON(body) {
 		return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the body is not valid JSON, or is nested more than %d deep", maxDepth)
 	}
-	stored.Body, stored.Encoding = encodeBody(body, plain && isJSON(stored.ContentType) && !a.route.RawBody)
+	if isJSON && !a.route.RawBody {
+		stored.Body = compact(body)
+	} else {
+		stored.Body, stored.Encoding = encodeBody(body, false)
+	}
 	stored.Digest = digest(r.Method, stored.Path, r.URL.RawQuery, stored.ContentType, string(body))
 	return stored, nil
 }
 
+// firstRead is how much memory a body gets before it has arrived, whatever its length is said to be.
+const firstRead = 16 << 10
+
 // readBody reads the body up to its limit.
 func (a *async) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := a.maxBody()
-	tooLarge := problem(http.StatusRequestEntityTooLarge, CodeTooLarge, "the body is larger than %d bytes", limit)
 	if r.ContentLength > limit {
 		w.Header().Set("Connection", "close") // the client is not read to its end
-		return nil, tooLarge
+		return nil, tooLarge(limit)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if r.Body == http.NoBody {
+		return nil, nil
+	}
+	var body bytes.Buffer
+	if r.ContentLength > 0 {
+		body.Grow(int(min(r.ContentLength, firstRead)) + bytes.MinRead) // and room to find the end
+	}
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
 	if err == nil {
-		return body, nil
+		return body.Bytes(), nil
 	}
 	if _, exceeded := err.(*http.MaxBytesError); exceeded {
-		return nil, tooLarge
+		return nil, tooLarge(limit)
 	}
 	return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the body could not be read")
+}
+
+func tooLarge(limit int64) *Problem {
+	return problem(http.StatusRequestEntityTooLarge, CodeTooLarge, "the body is larger than %d bytes", limit)
 }

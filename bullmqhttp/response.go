@@ -111,6 +111,6 @@ func (w *recorder) response(headers []string) *Response {
 	if _, set := w.sent["Content-Type"]; !set && len(body) > 0 && w.sent.Get("Content-Encoding") == "" {
 		stored.ContentType = http.DetectContentType(body)
 	}
-	stored.Body, stored.Encoding = encodeBody(body, isJSON(stored.ContentType) && w.sent.Get("Content-Encoding") == "")
+	stored.Body, stored.Encoding = encodeBody(body, isJSON(mediaType(stored.ContentType)) && w.sent.Get("Content-Encoding") == "")
 	return stored
 }
