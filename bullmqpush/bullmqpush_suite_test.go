@@ -141,7 +141,13 @@ func work(url string, o *bullmqpush.Options) *bullmq.Queue {
 // workBy runs the jobs of a new queue by a handler.
 func workBy(handler bullmq.Handler, o bullmq.WorkerOptions) *bullmq.Queue {
 	GinkgoHelper()
-	queue, run := prepare(fmt.Sprintf("push-%d-%d", GinkgoParallelProcess(), queues.Add(1)), handler, o)
+	return workOn(redis, handler, o)
+}
+
+// workOn runs the jobs of a new queue on a server by a handler.
+func workOn(server *redisserver.Server, handler bullmq.Handler, o bullmq.WorkerOptions) *bullmq.Queue {
+	GinkgoHelper()
+	queue, run := prepare(server, fmt.Sprintf("push-%d-%d", GinkgoParallelProcess(), queues.Add(1)), handler, o)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
@@ -152,10 +158,10 @@ func workBy(handler bullmq.Handler, o bullmq.WorkerOptions) *bullmq.Queue {
 	return queue
 }
 
-// prepare returns a queue and the Run of its worker.
-func prepare(name string, handler bullmq.Handler, o bullmq.WorkerOptions) (*bullmq.Queue, func(context.Context) error) {
+// prepare returns a queue on a server and the Run of its worker.
+func prepare(server *redisserver.Server, name string, handler bullmq.Handler, o bullmq.WorkerOptions) (*bullmq.Queue, func(context.Context) error) {
 	GinkgoHelper()
-	connection, err := bullmq.Connect(specContext(), redis.URL())
+	connection, err := bullmq.Connect(specContext(), server.URL())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(connection.Close)
 	queue, err := bullmq.NewQueue(specContext(), name, &bullmq.QueueOptions{Connection: connection})

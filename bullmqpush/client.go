@@ -19,6 +19,7 @@ type Client struct {
 	callback  key // signs addresses for callbacks; nil without CallbackURL
 	allowed   []hostPattern
 	hosts     *hosts
+	dialer    *net.Dialer
 	transport *http.Transport
 }
 
@@ -58,7 +59,7 @@ func NewClient(options *Options) (*Client, error) {
 		// crosses with the close would be a failed attempt.
 		IdleConnTimeout: 4 * time.Second,
 	}
-	return &Client{o, keys, callback, allowed, newHosts(o.HostConcurrency, o.BreakerFailures, o.BreakerPause), transport}, nil
+	return &Client{o, keys, callback, allowed, newHosts(o.HostConcurrency, o.BreakerFailures, o.BreakerPause), dialer, transport}, nil
 }
 
 // Handler returns a handler that sends each job to the endpoint, an absolute URL. It returns

@@ -41,10 +41,11 @@ func (g addressGuard) allows(ip netip.Addr) bool {
 }
 
 // reserved4 are the networks of IPv4 that are not public, and reserved6 those within
-// publicIPv6. They are from IANA's registries of special-purpose addresses.
+// publicIPv6. They are from IANA's registries of special-purpose addresses. 168.63.129.16 is
+// the address at which Azure's machines reach its platform.
 var (
 	reserved4 = prefixes(
-		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 		"192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24",
 		"203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
 	)

@@ -225,11 +225,18 @@ var _ = Describe("A client certificate", func() {
 
 func selfSigned() (tls.Certificate, *x509.Certificate) {
 	GinkgoHelper()
+	return signedUntil(time.Now().Add(time.Hour))
+}
+
+// signedUntil returns a certificate for clients and for servers on loopback that is valid up to
+// a time.
+func signedUntil(end time.Time) (tls.Certificate, *x509.Certificate) {
+	GinkgoHelper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	Expect(err).NotTo(HaveOccurred())
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "push"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "push"}, NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	Expect(err).NotTo(HaveOccurred())

@@ -2,12 +2,16 @@ package bullmqpush
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
+
+// ResolveBy makes a client look up names by a resolver.
+func (c *Client) ResolveBy(r *net.Resolver) { c.dialer.Resolver = r }
 
 var _ = DescribeTable("The guard of addresses", func(text string, public bool) {
 	Expect(addressGuard(nil).allows(netip.MustParseAddr(text))).To(Equal(public))
@@ -24,6 +28,8 @@ var _ = DescribeTable("The guard of addresses", func(text string, public bool) {
 	Entry("refuses 192.168.0.0/16", "192.168.0.1", false),
 	Entry("refuses addresses of carriers", "100.64.0.1", false),
 	Entry("refuses the metadata of clouds", "169.254.169.254", false),
+	Entry("refuses the platform of Azure", "168.63.129.16", false),
+	Entry("allows the one after it", "168.63.129.17", true),
 	Entry("refuses the metadata of clouds in IPv6", "fd00:ec2::254", false),
 	Entry("refuses loopback", "127.8.8.8", false),
 	Entry("refuses multicast", "224.0.0.1", false),
