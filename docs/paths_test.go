@@ -15,7 +15,7 @@ var (
 	// A file in backquotes, with or without its directory.
 	fileName = regexp.MustCompile("`([\\w./-]*\\w\\.(?:go|lua|mjs|sh|yml|yaml|json|conf))`")
 	// A file or a directory in backquotes that begins with a directory of the repository.
-	pathName = regexp.MustCompile("`(?:\\./)?((?:bench|bullmq|docs|examples|internal|interop|scripts|tools|\\.ci|\\.github)/[\\w./-]*\\w)/?`")
+	pathName = regexp.MustCompile("`(?:\\./)?((?:bench|bullmq|cmd|docs|examples|internal|interop|scripts|tools|\\.ci|\\.github)/[\\w./-]*\\w)/?`")
 )
 
 // repository returns the paths of all files and directories, relative to the root.
