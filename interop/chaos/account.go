@@ -26,7 +26,7 @@ type Account struct {
 	Doubled int // additional jobs of one add
 	Phantom int // refused but present
 
-	Reruns    [2]int // attempts started again, by the library that started them before: Go, Node
+	Reruns    [2]int // attempts started again, by the library that had fetched them before: Go, Node
 	Stalls    int    // how often a job was found without its lock
 	Untold    int    // finished jobs whose end no worker reported, because it died
 	Misfailed int    // jobs that Node failed because it took an error of Redis for one of the handler

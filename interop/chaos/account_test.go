@@ -46,7 +46,7 @@ var _ = Describe("An account", func() {
 	ran := func() int {
 		sequence := ledger.Offer(Go, 1, 0)
 		ledger.Added(sequence)
-		ledger.Started(sequence, 0, Go)
+		ledger.Started(sequence, 0, 1, Go)
 		ledger.Ended(sequence, false)
 		return sequence
 	}
@@ -55,13 +55,13 @@ var _ = Describe("An account", func() {
 		store("1", "completed", ran(), 1)
 		failing := ledger.Offer(Node, 2, 2)
 		ledger.Added(failing)
-		ledger.Started(failing, 0, Node)
-		ledger.Started(failing, 1, Go)
+		ledger.Started(failing, 0, 1, Node)
+		ledger.Started(failing, 1, 1, Go)
 		ledger.Ended(failing, true)
 		store("2", "failed", failing, 2)
 		maybe := ledger.Offer(Go, 1, 0)
 		ledger.Doubtful(maybe)
-		ledger.Started(maybe, 0, Go)
+		ledger.Started(maybe, 0, 1, Go)
 		ledger.Ended(maybe, false)
 		store("3", "completed", maybe, 1)
 		ledger.Doubtful(ledger.Offer(Go, 1, 0))
@@ -93,7 +93,7 @@ var _ = Describe("An account", func() {
 		Entry("a reported end of a job that nobody added", func() { ledger.Ended(5, false) }, "that nobody added"),
 		Entry("an additional run without a lost lock", func() {
 			sequence := ran()
-			ledger.Started(sequence, 0, Go)
+			ledger.Started(sequence, 0, 1, Go)
 			store("1", "completed", sequence, 1)
 		}, "lost its lock 0 times"),
 		Entry("an end that was reported twice", func() {
@@ -112,14 +112,24 @@ var _ = Describe("An account", func() {
 
 	It("separates reruns explained by a lost lock, and by the library of the first start", func() {
 		sequence := ran()
-		ledger.Started(sequence, 0, Node)
-		ledger.Started(sequence, 0, Go)
+		ledger.Started(sequence, 0, 1, Node)
+		ledger.Started(sequence, 0, 1, Go)
 		store("1", "completed", sequence, 1, "stc", "2")
 		account := settle()
 		Expect(account.Wrong).To(BeEmpty())
 		Expect(account.Reruns).To(Equal([2]int{1, 1}))
 		Expect(account.Stalls).To(Equal(2))
 		Expect(ledger.Reruns()).To(HaveLen(2))
+	})
+
+	It("counts a late start of a job that was fetched again in the meantime for the library that starts late", func() {
+		sequence := ledger.Offer(Go, 1, 0)
+		ledger.Added(sequence)
+		ledger.Started(sequence, 0, 2, Go)
+		ledger.Started(sequence, 0, 1, Node)
+		ledger.Ended(sequence, false)
+		store("1", "completed", sequence, 1, "stc", "1")
+		Expect(settle().Reruns).To(Equal([2]int{Go: 0, Node: 1}))
 	})
 
 	It("counts the jobs that Node failed by mistake separately", func() {

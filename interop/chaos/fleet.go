@@ -154,7 +154,7 @@ func (m *Member) listen(f *Fleet) {
 			m.mu.Unlock()
 		case s.Sequence == nil:
 		case s.Event == "started":
-			l.Started(*s.Sequence, s.AttemptsMade, m.Library)
+			l.Started(*s.Sequence, s.AttemptsMade, s.AttemptsStarted, m.Library)
 		case s.Event == "completed":
 			l.Ended(*s.Sequence, false)
 		case s.Event == "failed" && s.Final:

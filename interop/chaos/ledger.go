@@ -41,8 +41,9 @@ type entry struct {
 	attempts uint8    // maximum number of attempts
 	starts   uint16   // starts of its handler
 	seen     uint16   // bit set of the attempts that were started
-	last     Library  // library of the last start
-	reruns   [2]uint8 // attempts started again, by the library of the earlier start
+	last     Library  // library of the last start, in the order of the fetches
+	fetch    int      // which fetch of the job the last start belongs to
+	reruns   [2]uint8 // attempts started again, by the library that had fetched the job before
 	ends     uint8    // how often a worker reported its end
 	failed   bool     // outcome that the worker reported
 }
@@ -82,18 +83,30 @@ func (l *Ledger) Added(sequence int) {
 func (l *Ledger) Doubtful(sequence int) { l.with(sequence, func(e *entry) { e.add = doubtful }) }
 func (l *Ledger) Refused(sequence int)  { l.with(sequence, func(e *entry) { e.add = refused }) }
 
-// Started records the start of a handler and the number of attempts made before it.
-func (l *Ledger) Started(sequence, attemptsMade int, on Library) {
+// Started records the start of a handler, with the number of attempts made before it, and the number of times
+// the job has been fetched.
+//
+// A handler may start late. During an outage, a worker of BullMQ keeps jobs that it has fetched, and starts them
+// when Redis is back, even if their locks have expired. Then the job has been fetched again, and may have been
+// started before.
+func (l *Ledger) Started(sequence, attemptsMade, fetches int, on Library) {
 	l.with(sequence, func(e *entry) {
-		attempt := uint16(1) << min(attemptsMade, 15)
+		attempt, late := uint16(1)<<min(attemptsMade, 15), fetches < e.fetch
 		if e.seen&attempt != 0 {
-			e.reruns[e.last]++
-			l.reruns = append(l.reruns, fmt.Sprintf("job %d, started in %v, is started again in %v at %s", sequence, e.last, on, time.Now().Format(time.StampMilli)))
+			before, how := e.last, "again"
+			if late {
+				before, how = on, "late"
+			}
+			e.reruns[before]++
+			l.reruns = append(l.reruns, fmt.Sprintf("job %d, started in %v, is started %s in %v at %s", sequence, e.last, how, on, time.Now().Format(time.StampMilli)))
 		}
 		if e.starts == 0 {
 			l.begun++
 		}
-		e.starts, e.seen, e.last = e.starts+1, e.seen|attempt, on
+		e.starts, e.seen = e.starts+1, e.seen|attempt
+		if !late {
+			e.last, e.fetch = on, fetches
+		}
 		l.noteFirst(&l.started[on])
 	})
 }

@@ -25,15 +25,16 @@ const memberVariable = "CHAOS_MEMBER"
 
 // message is a line of a worker's output, in either language.
 type message struct {
-	Event        string  `json:"event"`
-	ID           string  `json:"id,omitempty"` // of the job
-	Sequence     *int    `json:"sequence,omitempty"`
-	AttemptsMade int     `json:"attemptsMade,omitempty"`
-	Final        bool    `json:"final,omitempty"`
-	Message      string  `json:"message,omitempty"`
-	Reachable    bool    `json:"reachable,omitempty"`
-	HeapMiB      float64 `json:"heapMiB,omitempty"`
-	Goroutines   int     `json:"goroutines,omitempty"`
+	Event           string  `json:"event"`
+	ID              string  `json:"id,omitempty"` // of the job
+	Sequence        *int    `json:"sequence,omitempty"`
+	AttemptsMade    int     `json:"attemptsMade,omitempty"`
+	AttemptsStarted int     `json:"attemptsStarted,omitempty"`
+	Final           bool    `json:"final,omitempty"`
+	Message         string  `json:"message,omitempty"`
+	Reachable       bool    `json:"reachable,omitempty"`
+	HeapMiB         float64 `json:"heapMiB,omitempty"`
+	Goroutines      int     `json:"goroutines,omitempty"`
 }
 
 // payload is the data of a job.
@@ -195,5 +196,5 @@ func (m *member) reportUsage() {
 
 func (m *member) report(event string, job *bullmq.Job, final bool) {
 	sequence := sequenceOf(string(job.Data))
-	m.write(message{Event: event, ID: job.ID, Sequence: &sequence, AttemptsMade: job.AttemptsMade, Final: final})
+	m.write(message{Event: event, ID: job.ID, Sequence: &sequence, AttemptsMade: job.AttemptsMade, AttemptsStarted: job.AttemptsStarted, Final: final})
 }

@@ -11,7 +11,7 @@
 // two by the children's keys.
 //
 // Lines: {"event":"ready"} once it fetches jobs; {"event":"started"}, {"event":"completed","returnvalue"} and
-// {"event":"failed","reason","final"}, each with id, name, data and attemptsMade, or with -brief the data's
+// {"event":"failed","reason","final"}, each with id, name, data, attemptsMade and attemptsStarted, or with -brief the data's
 // sequence in place of name and data; {"event":"stalled","id"}, {"event":"drained"},
 // {"event":"error","message"}; and {"event":"closed","completed","failed"} at the end. The worker ends after
 // -count jobs have completed or failed without a retry, on SIGTERM, or when its standard input is closed. In each
@@ -105,8 +105,8 @@ async function work(job) {
 
 function tell(event, job, more = {}) {
   if (flags.brief) {
-    writeLine({ event, id: job?.id, sequence: job?.data?.sequence, attemptsMade: job?.attemptsMade, final: more.final });
+    writeLine({ event, id: job?.id, sequence: job?.data?.sequence, attemptsMade: job?.attemptsMade, attemptsStarted: job?.attemptsStarted, final: more.final });
     return;
   }
-  writeLine({ event, id: job?.id, name: job?.name, data: job?.data, attemptsMade: job?.attemptsMade, ...more });
+  writeLine({ event, id: job?.id, name: job?.name, data: job?.data, attemptsMade: job?.attemptsMade, attemptsStarted: job?.attemptsStarted, ...more });
 }
