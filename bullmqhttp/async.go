@@ -141,9 +141,11 @@ func (a *async) serve(w http.ResponseWriter, r *http.Request) error {
 			return s.refused(r, err)
 		}
 		if stored.Carry, err = marshal(carried); err != nil {
-			return fmt.Errorf("bullmqhttp: route %s: the result of Carry can't be written as JSON: %w", a.name, err)
+			s.o.Logger.ErrorContext(r.Context(), "the result of Carry can't be written as JSON", "route", a.name, "error", err)
+			return internal()
 		}
 	}
+	s.hold(w, r, 0)
 	id := newID()
 	if key != "" {
 		id = keyID(owner, a.name, key)
@@ -188,7 +190,11 @@ func (a *async) submit(ctx context.Context, id string, keyed bool, stored *Reque
 			s.load.added()
 			return false, nil
 		}
-		if err := a.compare(ctx, id, stored); !errors.Is(err, bullmq.ErrJobNotFound) {
+		err = a.compare(ctx, id, stored)
+		if lost && err != nil && !errors.As(err, new(*Problem)) && !errors.Is(err, bullmq.ErrJobNotFound) {
+			err = s.maybeAdded(ctx, a, id, err)
+		}
+		if !errors.Is(err, bullmq.ErrJobNotFound) {
 			return err == nil && !lost, err
 		}
 		// The job was removed meanwhile, so the key is free.
@@ -196,11 +202,8 @@ func (a *async) submit(ctx context.Context, id string, keyed bool, stored *Reque
 	return false, problem(http.StatusServiceUnavailable, CodeUnavailable, "the job of the Idempotency-Key is being removed; try again").after(time.Second)
 }
 
-const (
-	addTimeout     = 5 * time.Second        // of one attempt to add
-	resolveTimeout = 5 * time.Second        // for finding out whether a job was added
-	resolvePause   = 100 * time.Millisecond // between two attempts to do so
-)
+// resolvePause is the pause between two attempts to find out whether a job was added.
+const resolvePause = 100 * time.Millisecond
 
 // add adds the job. If the reply is lost, it adds the job again under the same id, which has no effect
 // if the first attempt has added it: the job can't have been removed yet, as it is kept for at
@@ -224,11 +227,11 @@ func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) 
 		}
 		return job.AddOutcome(), nil
 	}
-	outcome, err = attempt(addTimeout)
+	outcome, err = attempt(s.o.Timeout)
 	if !errors.Is(err, bullmq.ErrMaybeAdded) {
 		return outcome, false, err
 	}
-	for deadline := time.Now().Add(resolveTimeout); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(s.o.Timeout); time.Now().Before(deadline); {
 		select {
 		case <-time.After(resolvePause):
 		case <-s.closed.Done():
@@ -237,15 +240,35 @@ func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) 
 		if outcome, err := attempt(max(time.Until(deadline), resolvePause)); err == nil {
 			return outcome, true, nil
 		}
+		if s.exists(ctx, id, max(time.Until(deadline), resolvePause)) { // Redis may be full, or a replica
+			return bullmq.AlreadyExists, true, nil
+		}
 	}
+	return "", true, s.maybeAdded(ctx, a, id, err)
+}
+
+// exists reports whether there is a job.
+func (s *Server) exists(ctx context.Context, id string, limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	_, err := s.queue.Job(ctx, id)
+	return err == nil
+}
+
+// maybeAdded is the reply if it is unknown whether a job was added.
+func (s *Server) maybeAdded(ctx context.Context, a *async, id string, err error) *Problem {
 	s.o.Logger.ErrorContext(ctx, "it is unknown whether a job was added", "job", id, "route", a.name, "error", err)
-	return "", true, problem(http.StatusServiceUnavailable, CodeMaybeAdded,
+	return problem(http.StatusServiceUnavailable, CodeMaybeAdded,
 		"the reply of Redis was lost; repeat the request with its Idempotency-Key, or look for the job at Location").about(id).after(outagePause)
 }
 
 // compare returns an error unless the job of an idempotency key is that of the same request.
 func (a *async) compare(ctx context.Context, id string, stored *Request) error {
-	job, err := a.server.queue.Job(ctx, id)
+	var job *bullmq.Job
+	err := a.server.inTime(ctx, func(ctx context.Context) (err error) {
+		job, err = a.server.queue.Job(ctx, id)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -286,7 +309,7 @@ func (a *async) answer(w http.ResponseWriter, r *http.Request, t target, replaye
 	}
 	wait = min(wait, s.o.MaxWait)
 	if wait > 0 {
-		hold(w, wait)
+		s.hold(w, r, wait)
 		if s.untilEnd(r, t.id, wait) {
 			if job, state, err := s.finished(r.Context(), t); err == nil {
 				if prefer.hasWait {

@@ -68,7 +68,6 @@ func start(o *bullmqhttp.Options, route bullmqhttp.Route, queueOptions *bullmq.Q
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(queue.Close)
 	server := bullmqhttp.New(queue, o)
-	DeferCleanup(server.Close)
 	mux := http.NewServeMux()
 	mux.Handle("POST /reports/{id}", server.Async("report", route))
 	base := "/jobs/"
@@ -78,6 +77,7 @@ func start(o *bullmqhttp.Options, route bullmqhttp.Route, queueOptions *bullmq.Q
 	mux.Handle(base, server)
 	web := httptest.NewServer(mux)
 	DeferCleanup(web.Close)
+	DeferCleanup(server.Close) // before, so that no request is held
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
 	DeferCleanup(transport.CloseIdleConnections)
 	return &service{queue, server, web.URL, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {

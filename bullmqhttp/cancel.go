@@ -1,6 +1,7 @@
 package bullmqhttp
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -11,14 +12,18 @@ import (
 const cancelReason = "by the client"
 
 // serveCancel cancels a job, in whichever process it runs or waits. A job that is cancelled already is
-// no error.
+// no error. So a client may repeat a cancellation whose outcome it does not know.
 func (s *Server) serveCancel(w http.ResponseWriter, r *http.Request, t target) error {
 	status, err := s.current(r.Context(), t)
 	if err != nil {
 		return err
 	}
 	if !status.State.Ended() {
-		outcome, err := s.queue.Cancel(r.Context(), t.id, cancelReason)
+		var outcome bullmq.CancelOutcome
+		err := s.inTime(r.Context(), func(ctx context.Context) (err error) {
+			outcome, err = s.queue.Cancel(ctx, t.id, cancelReason)
+			return err
+		})
 		switch {
 		case errors.Is(err, bullmq.ErrJobNotFound):
 			return notFound()

@@ -89,9 +89,13 @@ type eventStream struct {
 
 // watched is what a watch of a job has yielded.
 type watched struct {
-	event bullmq.Event
-	err   error
+	event  bullmq.Event
+	status Status // of the present state, and of a job that has ended
+	err    error
 }
+
+// rereadPause is the pause between two attempts to read the status of a job.
+const rereadPause = time.Second
 
 // watch yields the events of the job to a channel, which it closes.
 func (e *eventStream) watch(ctx context.Context, last string) <-chan watched {
@@ -103,9 +107,16 @@ func (e *eventStream) watch(ctx context.Context, last string) <-chan watched {
 	go func() {
 		defer close(events)
 		for event, err := range all {
+			next := watched{event: event, err: err}
+			if err == nil {
+				next.status, next.err = e.statusAt(ctx, event)
+			}
 			select {
-			case events <- watched{event, err}:
+			case events <- next:
 			case <-ctx.Done():
+				return
+			}
+			if next.err != nil {
 				return
 			}
 		}
@@ -134,7 +145,7 @@ func (e *eventStream) send(ctx context.Context, last string) {
 				e.failed(ctx, next.err)
 				return
 			}
-			if ended, err := e.write(ctx, next.event); err != nil || ended {
+			if ended, err := e.write(next.event, next.status); err != nil || ended {
 				return
 			}
 		case <-comments.C:
@@ -151,30 +162,22 @@ func (e *eventStream) failed(ctx context.Context, err error) {
 		_ = e.event(eventRemoved, endID, struct{}{})
 		return
 	}
-	if !errors.Is(err, bullmq.ErrClosed) {
+	if !errors.Is(err, bullmq.ErrClosed) && ctx.Err() == nil {
 		e.server.o.Logger.ErrorContext(ctx, "watching a job failed", "job", e.target.id, "error", err)
 	}
 }
 
 // write sends an event of the job. ended reports that it was the last one.
-func (e *eventStream) write(ctx context.Context, event bullmq.Event) (ended bool, err error) {
+func (e *eventStream) write(event bullmq.Event, status Status) (ended bool, err error) {
 	switch event.Type {
 	case bullmq.EventProgress:
-		return false, e.event(eventProgress, event.ID, map[string]json.RawMessage{"progress": event.Progress})
+		return false, e.event(eventProgress, event.ID, map[string]json.RawMessage{"progress": readable(event.Progress)})
 	case bullmq.EventRemoved:
 		return true, e.event(eventRemoved, endID, struct{}{})
 	case bullmq.EventCompleted, bullmq.EventFailed:
-		status, err := e.final(ctx, event)
-		if err != nil {
-			return false, err
-		}
 		return true, e.event(eventEnd, endID, status)
 	}
 	if event.ID == "" { // the present state
-		status, err := e.server.current(ctx, e.target)
-		if err != nil {
-			return false, err
-		}
 		e.ran = e.ran || !status.Started.IsZero()
 		return false, e.event(eventStatus, "", status)
 	}
@@ -197,10 +200,43 @@ func (e *eventStream) write(ctx context.Context, event bullmq.Event) (ended bool
 	return false, e.event(eventStatus, event.ID, change)
 }
 
+// statusAt reads the status of the job for an event that is sent with it.
+func (e *eventStream) statusAt(ctx context.Context, event bullmq.Event) (Status, error) {
+	switch {
+	case event.Type == bullmq.EventCompleted || event.Type == bullmq.EventFailed:
+		return e.final(ctx, event)
+	case event.Type == bullmq.EventRemoved || event.ID != "":
+		return Status{}, nil
+	}
+	status, err := e.current(ctx)
+	var p *Problem
+	if errors.As(err, &p) { // it was removed meanwhile
+		err = bullmq.ErrJobNotFound
+	}
+	return status, err
+}
+
+// current reads the status of the job. While Redis can't be reached, it tries again, as the watch of the
+// job does.
+func (e *eventStream) current(ctx context.Context) (Status, error) {
+	for {
+		status, err := e.server.current(ctx, e.target)
+		var p *Problem
+		if err == nil || errors.As(err, &p) || errors.Is(err, bullmq.ErrClosed) || ctx.Err() != nil {
+			return status, err
+		}
+		select {
+		case <-time.After(rereadPause):
+		case <-ctx.Done():
+			return Status{}, ctx.Err()
+		}
+	}
+}
+
 // final returns the status of a job that has ended, from the job or, if it is removed or runs again,
 // from its last event.
 func (e *eventStream) final(ctx context.Context, event bullmq.Event) (Status, error) {
-	status, err := e.server.current(ctx, e.target)
+	status, err := e.current(ctx)
 	var p *Problem
 	switch {
 	case err == nil && status.State.Ended():

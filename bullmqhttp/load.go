@@ -11,14 +11,15 @@ import (
 const (
 	countInterval = 250 * time.Millisecond // between two reads of the number of waiting jobs
 	ageInterval   = time.Second            // between two reads of the age of the oldest one
-	loadTimeout   = 2 * time.Second        // of such a read
+	loadTimeout   = 2 * time.Second        // of such a read, if Options.Timeout is not shorter
 	longestPause  = 30 * time.Second       // the longest Retry-After
 )
 
 // load is what a Server knows of the load of its queue. It reads seldom, however many requests there
 // are.
 type load struct {
-	queue *bullmq.Queue
+	queue   *bullmq.Queue
+	timeout time.Duration // of a read
 
 	mu      sync.Mutex
 	count   int // of jobs that have not started, and those that this process has added since
@@ -36,7 +37,7 @@ func (l *load) waiting(ctx context.Context) (int, error) {
 	}
 	l.mu.Unlock()
 	if due {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 		defer cancel()
 		counts, err := l.queue.Counts(ctx, bullmq.StateWaiting, bullmq.StatePrioritized, bullmq.StateDelayed)
 		if err != nil {
@@ -72,7 +73,7 @@ func (l *load) pause(ctx context.Context) time.Duration {
 	}
 	l.mu.Unlock()
 	if due {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 		defer cancel()
 		if ages, err := l.queue.Ages(ctx, bullmq.StateWaiting, bullmq.StatePrioritized); err == nil {
 			l.mu.Lock()

@@ -67,6 +67,10 @@ type ManagerOptions struct {
 	// MaxBody is the maximum size of a request's body, in bytes.
 	// Defaults to 1 MiB.
 	MaxBody int64
+	// Timeout limits the requests that read jobs, and those that change one job or extend a claim. If Redis
+	// does not reply in time, the reply is 503.
+	// Defaults to 5 seconds.
+	Timeout time.Duration
 	// Logger receives the errors that clients don't see, and the jobs whose claims were stale.
 	// Defaults to none.
 	Logger *slog.Logger
@@ -182,8 +186,8 @@ func (o *ManagerOptions) setDefaults() error {
 		return errors.New("the options of Fetcher must not set Token, Name, RenewLocks or OnCancelled")
 	case o.Job != nil && (o.Job.JobID != "" || o.Job.Parent != nil || o.Job.Deduplication != nil):
 		return errors.New("the options of Job must not set JobID, Parent or Deduplication")
-	case o.MaxClaim < 0 || o.MaxClaimFor < 0 || o.MaxWait < 0 || o.PollInterval < 0 || o.ExamineFailed < -1 || o.MaxBody < 0:
-		return errors.New("MaxClaim, MaxClaimFor, MaxWait, PollInterval, ExamineFailed or MaxBody is less than 0")
+	case o.MaxClaim < 0 || o.MaxClaimFor < 0 || o.MaxWait < 0 || o.PollInterval < 0 || o.ExamineFailed < -1 || o.MaxBody < 0 || o.Timeout < 0:
+		return errors.New("MaxClaim, MaxClaimFor, MaxWait, PollInterval, ExamineFailed, MaxBody or Timeout is less than 0")
 	}
 	f.LockDuration = cmp.Or(f.LockDuration, 5*time.Minute)
 	f.StalledInterval = cmp.Or(f.StalledInterval, 30*time.Second)
@@ -202,6 +206,7 @@ func (o *ManagerOptions) setDefaults() error {
 	o.PollInterval = cmp.Or(o.PollInterval, time.Second)
 	o.ExamineFailed = cmp.Or(o.ExamineFailed, 1000)
 	o.MaxBody = cmp.Or(o.MaxBody, 1<<20)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
 	if o.Base = strings.TrimSuffix(cmp.Or(o.Base, "/manage"), "/"); o.Base != "" && o.Base[0] != '/' {
 		return fmt.Errorf("the Base %q does not begin with a slash", o.Base)
 	}

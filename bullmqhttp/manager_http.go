@@ -1,6 +1,7 @@
 package bullmqhttp
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -137,7 +138,18 @@ func (m *Manager) serveRoute(route managerRoute, c *call) error {
 			return refused(c.r, m.o.Logger, err)
 		}
 	}
+	hold(c.w, c.r, endTimeout)
+	if route.method != http.MethodPost {
+		ctx, cancel := m.inTime(c)
+		defer cancel()
+		c.r = c.r.WithContext(ctx)
+	}
 	return route.serve(m, c)
+}
+
+// inTime returns the context of a call that ends after ManagerOptions.Timeout.
+func (m *Manager) inTime(c *call) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.r.Context(), m.o.Timeout)
 }
 
 type submission struct {
@@ -215,7 +227,9 @@ func (m *Manager) serveCancel(c *call) error {
 	if err := m.decode(c, CodeInvalidRequest, &body); err != nil {
 		return err
 	}
-	if err := m.Cancel(c.r.Context(), c.id, body.Reason); err != nil {
+	ctx, cancel := m.inTime(c)
+	defer cancel()
+	if err := m.Cancel(ctx, c.id, body.Reason); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusAccepted)

@@ -15,9 +15,7 @@ func (m *Manager) serveClaim(c *call) error {
 		return err
 	}
 	wait := min(time.Duration(body.Wait), m.o.MaxWait)
-	if wait > 0 {
-		hold(c.w, wait)
-	}
+	hold(c.w, c.r, wait+endTimeout)
 	claims, err := m.Claim(c.r.Context(), c.worker, body.Max, wait)
 	if err == nil && c.r.Context().Err() != nil {
 		m.giveBack(c, claims)
@@ -63,7 +61,9 @@ func (m *Manager) serveExtend(c *call) error {
 	if body.Progress != nil {
 		progress = body.Progress
 	}
-	claim, err = m.Extend(c.r.Context(), claim, time.Duration(body.By), progress)
+	ctx, cancel := m.inTime(c)
+	defer cancel()
+	claim, err = m.Extend(ctx, claim, time.Duration(body.By), progress)
 	return c.answer(claim, err)
 }
 

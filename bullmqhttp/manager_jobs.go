@@ -117,10 +117,10 @@ func (m *Manager) add(ctx context.Context, name string, data json.RawMessage, o 
 		defer cancel()
 		return m.queue.Add(ctx, name, data, o)
 	}
-	if job, err = attempt(addTimeout); !errors.Is(err, bullmq.ErrMaybeAdded) {
+	if job, err = attempt(defaultTimeout); !errors.Is(err, bullmq.ErrMaybeAdded) {
 		return job, false, err
 	}
-	for deadline := time.Now().Add(resolveTimeout); time.Now().Before(deadline) && m.closed.Err() == nil; time.Sleep(resolvePause) {
+	for deadline := time.Now().Add(defaultTimeout); time.Now().Before(deadline) && m.closed.Err() == nil; time.Sleep(resolvePause) {
 		if job, err := attempt(max(time.Until(deadline), resolvePause)); err == nil {
 			return job, true, nil
 		}

@@ -1,7 +1,7 @@
 package bullmqhttp
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +25,7 @@ const (
 	CodeKeyReused        = "KEY_REUSED"         // 422: the Idempotency-Key belongs to another request
 	CodeTooManyWaiting   = "TOO_MANY_WAITING"   // 429
 	CodeJobFailed        = "JOB_FAILED"         // 500: the job failed, so it has no result
+	CodeInternal         = "INTERNAL"           // 500: a function of the program has returned what is not valid
 	CodeUnavailable      = "UNAVAILABLE"        // 503: Redis can't be reached; nothing was added
 	CodeMaybeAdded       = "MAYBE_ADDED"        // 503: the reply of Redis was lost; see Location
 )
@@ -48,6 +49,14 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("bullmqhttp: %d %s: %s", p.Status, p.Title, p.Detail)
 }
 
+// isValid reports whether the problem may be sent. Functions of the program make problems too.
+func (p *Problem) isValid() bool { return p.Status >= 400 && p.Status <= 599 }
+
+// internal is the reply to a request that fails by a fault of the program.
+func internal() *Problem {
+	return problem(http.StatusInternalServerError, CodeInternal, "the request could not be handled")
+}
+
 func problem(status int, code, detail string, args ...any) *Problem {
 	return &Problem{Status: status, Title: http.StatusText(status), Code: code, Detail: fmt.Sprintf(detail, args...)}
 }
@@ -64,20 +73,24 @@ func (p *Problem) about(id string) *Problem {
 	return p
 }
 
-// send replies with an error. An error that is no Problem is logged, and the reply does not show it.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, err error) {
 	send(w, r, s.o.Logger, err)
 }
 
+// send replies with an error. An error that is no Problem is logged, and the reply does not show it.
+//
+// It also replies when the context of the request has ended, because a function around the handler
+// may have ended it, and not the client. Without a reply, net/http would send 200.
 func send(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	var p *Problem
 	if !errors.As(err, &p) {
 		p = unavailable(err)
 	}
-	if p.Code == CodeUnavailable && p.cause != nil {
-		if r.Context().Err() != nil { // the client is gone
-			return
-		}
+	switch {
+	case !p.isValid():
+		log.ErrorContext(r.Context(), "a Problem has no status from 400 to 599", "method", r.Method, "path", r.URL.Path, "error", err)
+		p = internal()
+	case p.Code == CodeUnavailable && p.cause != nil && !errors.Is(r.Context().Err(), context.Canceled): // otherwise the client is gone
 		log.ErrorContext(r.Context(), "a request failed", "method", r.Method, "path", r.URL.Path, "error", p.cause)
 	}
 	if p.Title == "" {
@@ -98,8 +111,9 @@ func setRetryAfter(h http.Header, wait time.Duration) {
 
 func reply(w http.ResponseWriter, status int, contentType string, body any) {
 	text, err := marshal(body)
-	if err != nil { // such as progress that is not JSON
-		status, text = http.StatusInternalServerError, json.RawMessage(`{"status":500}`)
+	if err != nil { // such as a progress that is not JSON
+		status, contentType = http.StatusInternalServerError, "application/problem+json"
+		text, _ = marshal(internal())
 	}
 	replyText(w, status, contentType, text)
 }

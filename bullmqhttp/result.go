@@ -18,7 +18,7 @@ func (s *Server) serveResult(w http.ResponseWriter, r *http.Request, t target) e
 	}
 	job, state, err := s.finished(r.Context(), t)
 	if wait > 0 && errors.Is(err, errNotFinished) {
-		hold(w, wait)
+		s.hold(w, r, wait)
 		s.untilEnd(r, t.id, wait)
 		job, state, err = s.finished(r.Context(), t)
 	}

@@ -61,6 +61,11 @@ type Options struct {
 	// MaxWait is the longest time that a request waits for a job, whatever the client prefers.
 	// Defaults to 25 seconds.
 	MaxWait time.Duration
+	// Timeout limits each call to Redis, such as a read of a job or its cancellation. If Redis does
+	// not reply in time, the reply is 503. An add whose reply is lost is repeated for that time, so a
+	// submit takes up to twice as long. A wait for a job is not part of it.
+	// Defaults to 5 seconds.
+	Timeout time.Duration
 	// MaxWaiting refuses requests with 429 while that many jobs of the queue are ready or delayed. The
 	// number is read at most four times a second, so it may be exceeded a little.
 	// Defaults to 0, no limit.
@@ -120,7 +125,7 @@ func New(queue *bullmq.Queue, options *Options) *Server {
 		queue: queue, o: o, names: map[string]bool{},
 		headers: allowList(requestHeaders, o.Headers), responseHeaders: allowList(responseHeaders, o.ResponseHeaders),
 	}
-	s.load.queue = queue
+	s.load.queue, s.load.timeout = queue, min(loadTimeout, o.Timeout)
 	s.base = (&url.URL{Path: o.Base + "/"}).EscapedPath()
 	s.closed, s.close = context.WithCancel(context.Background())
 	return s
@@ -136,6 +141,9 @@ func (o *Options) setDefaults() {
 	if o.MaxBody < 0 || o.MaxHead < 0 || o.MaxWait < 0 || o.MaxWaiting < 0 {
 		panic("bullmqhttp: MaxBody, MaxHead, MaxWait or MaxWaiting is less than 0")
 	}
+	if o.Timeout < 0 {
+		panic(fmt.Sprintf("bullmqhttp: Timeout %v is less than 0", o.Timeout))
+	}
 	if o.KeepFor == 0 {
 		o.KeepFor = 24 * time.Hour
 	}
@@ -150,6 +158,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.MaxWait == 0 {
 		o.MaxWait = 25 * time.Second
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
 	}
 	if o.Reason == nil {
 		o.Reason = DefaultReason
@@ -179,17 +190,6 @@ func (s *Server) waiting(r *http.Request, limit time.Duration) (context.Context,
 	stop := context.AfterFunc(s.closed, cancel)
 	return ctx, func() { stop(); cancel() }
 }
-
-// hold gives a reply time until the wait is over, if the http.Server has a WriteTimeout or a ReadTimeout.
-// The latter would end the context of the request.
-func hold(w http.ResponseWriter, wait time.Duration) {
-	control, end := http.NewResponseController(w), time.Now().Add(wait+writeTime)
-	_ = control.SetWriteDeadline(end)
-	_ = control.SetReadDeadline(end)
-}
-
-// writeTime is the time that a client has to take a reply that was held.
-const writeTime = 10 * time.Second
 
 // ServeHTTP serves the jobs below Options.Base.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -229,6 +229,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.hold(w, r, 0)
 	return serve(w, r, target{id: id, owner: owner})
 }
 
@@ -262,7 +263,7 @@ func (s *Server) refused(r *http.Request, err error) error { return refused(r, s
 
 func refused(r *http.Request, log *slog.Logger, err error) error {
 	var own *Problem
-	if errors.As(err, &own) && own.Status != 0 {
+	if errors.As(err, &own) && own.isValid() {
 		return own
 	}
 	log.InfoContext(r.Context(), "a request was refused", "method", r.Method, "path", r.URL.Path, "error", err)

@@ -66,7 +66,12 @@ func (s *Server) links(id string) Links {
 
 // read reads a job of an owner. The job of another owner is not found.
 func (s *Server) read(ctx context.Context, t target) (*bullmq.Job, bullmq.State, error) {
-	job, state, err := s.queue.JobAndState(ctx, t.id)
+	var job *bullmq.Job
+	var state bullmq.State
+	err := s.inTime(ctx, func(ctx context.Context) (err error) {
+		job, state, err = s.queue.JobAndState(ctx, t.id)
+		return err
+	})
 	switch {
 	case errors.Is(err, bullmq.ErrJobNotFound):
 		return nil, "", notFound()
@@ -83,7 +88,7 @@ func (s *Server) read(ctx context.Context, t target) (*bullmq.Job, bullmq.State,
 // status returns what clients see of a job.
 func (s *Server) status(job *bullmq.Job, state bullmq.State) Status {
 	status := Status{
-		ID: job.ID, Route: job.Name, Attempts: job.AttemptsMade, Progress: job.Progress, Links: s.links(job.ID),
+		ID: job.ID, Route: job.Name, Attempts: job.AttemptsMade, Progress: readable(job.Progress), Links: s.links(job.ID),
 		Created: job.Timestamp.UTC(), Started: utc(job.ProcessedOn),
 	}
 	status.State = lifecycle(job, state)
@@ -181,7 +186,7 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request, t target) e
 	}
 	known := r.Header.Get("If-None-Match")
 	if wait > 0 && !status.State.Ended() && (known == "" || matches(known, status.etag())) {
-		hold(w, wait)
+		s.hold(w, r, wait)
 		if status, err = s.changed(r, t, wait, status, known); err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func (c *connection) run() {
 	if !c.hold(true) {
 		return
 	}
-	server, err := net.DialTimeout("tcp", c.proxy.target, dialTimeout)
+	server, err := net.DialTimeout("tcp", c.proxy.server(), dialTimeout)
 	if err != nil || !c.adopt(server) {
 		return
 	}

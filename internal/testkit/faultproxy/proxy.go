@@ -26,13 +26,13 @@ import (
 
 const dialTimeout = 5 * time.Second
 
-// Proxy forwards connections to one server. Its methods are safe for concurrent use.
+// Proxy forwards connections to a server. Its methods are safe for concurrent use.
 type Proxy struct {
-	target string
-	addr   string
-	tasks  sync.WaitGroup
+	addr  string
+	tasks sync.WaitGroup
 
 	mu          sync.Mutex
+	target      string
 	listener    net.Listener // nil while connections are refused
 	faults      Faults
 	changed     chan struct{} // closed when faults change
@@ -66,6 +66,20 @@ func Start(target string) (*Proxy, error) {
 
 // Addr returns the host:port to connect to instead of that of the server.
 func (p *Proxy) Addr() string { return p.addr }
+
+// Forward makes new connections go to another server, as after a failover. Open ones continue; see
+// [Proxy.CutAll].
+func (p *Proxy) Forward(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+func (p *Proxy) server() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
 
 // Connections returns the number of open connections.
 func (p *Proxy) Connections() int {

@@ -10,6 +10,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
 var _ = Describe("A proxy", func() {
@@ -365,3 +367,20 @@ func many(command string, count int) []string {
 	}
 	return commands
 }
+
+var _ = Describe("Forward on a proxy", func() {
+	It("leads new connections to another server", func() {
+		proxy, first := link()
+		second, err := redisserver.Start(redisserver.Options{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(second.Close)
+		dial(first.Addr()).do("SET name first")
+		dial(second.Addr()).do("SET name second")
+		through := dial(proxy.Addr())
+		Expect(through.do("GET name")).To(Equal("$5\r\nfirst\r\n"))
+		proxy.Forward(second.Addr())
+		Expect(through.do("GET name")).To(Equal("$5\r\nfirst\r\n"))
+		proxy.CutAll()
+		Expect(dial(proxy.Addr()).do("GET name")).To(Equal("$6\r\nsecond\r\n"))
+	})
+})
