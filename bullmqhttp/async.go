@@ -51,8 +51,7 @@ type async struct {
 	options bullmq.JobOptions // without the id
 
 	patterns sync.Map // names of wildcards, by pattern
-	accepted string   // the body of 202, with sampleID as the id of the job
-	sampleID string
+	accepted []string // the body of 202: the texts around the id of the job
 }
 
 // Async returns a handler that adds each request to the queue as a job, with the name of the route as
@@ -98,13 +97,13 @@ func (s *Server) Async(name string, route Route) http.Handler {
 	s.names[name] = true
 	a.options = route.Job
 	a.options.KeepCompleted, a.options.KeepFailed = bullmq.KeepFor(s.o.KeepFor), bullmq.KeepFor(s.o.KeepFor)
-	a.sampleID = newID() // which no other text contains
-	added := Status{ID: a.sampleID, State: Queued, Route: name, Links: s.links(a.sampleID)}
+	id := newID() // which no other text contains
+	added := Status{ID: id, State: Queued, Route: name, Links: s.links(id)}
 	if route.Job.Delay > 0 {
 		added.State = Scheduled
 	}
 	text, _ := marshal(added)
-	a.accepted = string(text)
+	a.accepted = strings.Split(string(text), id)
 	return a
 }
 
@@ -211,7 +210,7 @@ const resolvePause = 100 * time.Millisecond
 //
 // lost reports that the reply of the first attempt was lost, so a job that exists already may be this one.
 func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) (outcome bullmq.AddOutcome, lost bool, err error) {
-	data, err := marshal(stored)
+	data, err := stored.encode()
 	if err != nil {
 		return "", false, err
 	}
@@ -334,6 +333,6 @@ func (a *async) answer(w http.ResponseWriter, r *http.Request, t target, replaye
 			return nil
 		}
 	}
-	replyText(w, http.StatusAccepted, mediaJSON, []byte(strings.ReplaceAll(a.accepted, a.sampleID, t.id)))
+	replyText(w, http.StatusAccepted, mediaJSON, []byte(strings.Join(a.accepted, t.id)))
 	return nil
 }

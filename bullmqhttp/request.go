@@ -115,9 +115,12 @@ func (a *async) wildcards(pattern string) []string {
 
 // storeRequest returns a request as it is stored. It reads the body.
 func (a *async) storeRequest(w http.ResponseWriter, r *http.Request) (*Request, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the query is not valid: %v", err)
+	var query url.Values
+	if r.URL.RawQuery != "" {
+		var err error
+		if query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
+			return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the query is not valid: %v", err)
+		}
 	}
 	stored := &Request{
 		Method: r.Method, Path: r.URL.EscapedPath(), Route: a.name, Pattern: r.Pattern, Query: query,
