@@ -183,8 +183,11 @@ func (s *service) ended(location string) (status bullmqhttp.Status) {
 // jobs returns how many jobs the queue has, in all states.
 func (s *service) jobs() int {
 	GinkgoHelper()
-	counts, err := s.queue.Counts(context.Background())
-	Expect(err).NotTo(HaveOccurred())
+	var counts map[bullmq.State]int
+	Eventually(func() (err error) { // the connection may have been cut
+		counts, err = s.queue.Counts(context.Background())
+		return err
+	}).Should(Succeed())
 	total := 0
 	for _, n := range counts {
 		total += n
