@@ -322,6 +322,23 @@ var _ = Describe("While Redis is full", func() {
 	})
 })
 
+var _ = Describe("A request whose connection to Redis breaks", func() {
+	It("is answered all the same if it may be repeated", func() {
+		proxy, options := proxied(redis)
+		s := start(nil, bullmqhttp.Route{}, options)
+		location := s.submit().header.Get("Location")
+		for _, request := range []asked{
+			{"evalsha", "GET", location, nil}, {"evalsha", "GET", location + "/result", nil}, {"by the client", "DELETE", location, nil},
+		} {
+			Eventually(func() int { return s.get(location, "").status }).Should(Equal(http.StatusOK))
+			lost := proxy.LoseReply(request.name)
+			a := s.do(request.method, request.path, "")
+			Expect(lost).To(BeClosed(), request.path)
+			Expect(a.status).To(BeElementOf(http.StatusOK, http.StatusConflict, http.StatusAccepted), "%s: %s", request.path, a.body)
+		}
+	})
+})
+
 var _ = Describe("A client that leaves", func() {
 	// The spec of a frozen Redis has the same.
 	DescribeTable("leaves nothing behind while Redis", func(hurt func(*redisserver.Server), heal func(*redisserver.Server)) {
