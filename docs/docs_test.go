@@ -196,6 +196,7 @@ var _ = Describe("The wire protocol page", func() {
 		Entry("workers.md", "workers.md"),
 		Entry("cancelling.md", "cancelling.md"),
 		Entry("operating.md", "operating.md"),
+		Entry("dashboard.md", "dashboard.md"),
 		Entry("http.md", "http.md"),
 		Entry("http-jobs.md", "http-jobs.md"),
 		Entry("dead-letters.md", "dead-letters.md"),
@@ -249,6 +250,20 @@ var _ = Describe("The page of testing", func() {
 			Expect(guide).To(ContainSubstring(piece[1]))
 		}
 		Expect(page).To(ContainSubstring("```json\n" + read("../bullmqtest/testdata/bill.json") + "```"))
+	})
+})
+
+var _ = Describe("The page of the dashboard", func() {
+	It("serves it with code of its example, and has a row for every option", func() {
+		example, page := read("../dashboard/example/main.go"), read("dashboard.md")
+		block := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(page)
+		Expect(block).To(HaveLen(2))
+		Expect(example).To(ContainSubstring(block[1]))
+		for name := range exportedBy("../dashboard") {
+			if option, ok := strings.CutPrefix(name, "Options."); ok {
+				Expect(section(page, "## Options")).To(MatchRegexp("(?m)^\\| `"+option+"` \\|"), option)
+			}
+		}
 	})
 })
 

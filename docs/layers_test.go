@@ -25,9 +25,9 @@ var layers = []struct {
 	{paths: []string{"bullmq/scripts", "bullmq/internal/redisconn", "bullmq/internal/redisstore"}, uses: []string{"github.com/redis/rueidis"}},
 	{paths: []string{"bullmq", "bullmqpush"}, uses: []string{"github.com/google/uuid", "github.com/rs/zerolog"}},
 	{paths: []string{"bullmq/bullmqotel"}, uses: []string{"go.opentelemetry.io/otel"}},
-	{paths: []string{"bullmqprom", "bullmqhttp"}, uses: []string{"github.com/prometheus/client_golang"}},
+	{paths: []string{"bullmqprom", "bullmqhttp", "dashboard"}, uses: []string{"github.com/prometheus/client_golang"}},
 	{paths: []string{"internal/testkit", "bullmq/internal/backendtest", "bullmqtest"}, uses: []string{"github.com/onsi", "github.com/alicebob/miniredis"}},
-	{paths: []string{"", "bench", "examples", "interop", "docs", "bullmqprom/example"}},
+	{paths: []string{"", "bench", "examples", "interop", "docs", "bullmqprom/example", "dashboard/example"}},
 }
 
 // layerOf returns the layer of a package, given by its path below the module.

@@ -18,7 +18,7 @@ func readAPI() api {
 	known := api{}
 	for name, directory := range map[string]string{
 		"bullmq": "../bullmq", "middleware": "../bullmq/middleware", "bullmqotel": "../bullmq/bullmqotel",
-		"bullmqprom": "../bullmqprom", "bullmqpush": "../bullmqpush", "bullmqtest": "../bullmqtest", "bullmqhttp": "../bullmqhttp",
+		"bullmqprom": "../bullmqprom", "bullmqpush": "../bullmqpush", "bullmqtest": "../bullmqtest", "bullmqhttp": "../bullmqhttp", "dashboard": "../dashboard",
 	} {
 		known[name] = exportedBy(directory)
 	}
@@ -106,7 +106,7 @@ var _ = Describe("The pages for users", func() {
 		var missing []string
 		found := 0
 		for _, page := range []string{
-			"../README.md", "cancelling.md", "operating.md", "scaling.md", "dead-letters.md", "flows.md", "guarantees.md", "handlers.md", "http.md", "legacy-queues.md", "metrics.md",
+			"../README.md", "cancelling.md", "dashboard.md", "operating.md", "scaling.md", "dead-letters.md", "flows.md", "guarantees.md", "handlers.md", "http.md", "legacy-queues.md", "metrics.md",
 			"migrating.md", "mixed-fleets.md", "push.md", "recipes.md", "releasing.md", "routing.md", "schedulers.md", "security.md", "telemetry.md", "testing.md",
 			"workers.md",
 		} {

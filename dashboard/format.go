@@ -1,0 +1,79 @@
+package dashboard
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// formatCount returns a number with separators, such as 12,345.
+func formatCount(n int) string {
+	text := strconv.Itoa(n)
+	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+// number returns a number with the noun that it counts, such as 1 queue or 2 queues.
+func number(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return formatCount(n) + " " + noun + "s"
+}
+
+// formatAge returns a duration in its largest units, such as 3 m 20 s.
+func formatAge(d time.Duration) string {
+	units := []struct {
+		name   string
+		length time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
+	for i, unit := range units {
+		if d < unit.length {
+			continue
+		}
+		text := fmt.Sprintf("%d %s", d/unit.length, unit.name)
+		if rest := d % unit.length; i+1 < len(units) && rest >= units[i+1].length {
+			text += fmt.Sprintf(" %d %s", rest/units[i+1].length, units[i+1].name)
+		}
+		return text
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}
+
+// formatTime returns a time for a reader, and formatClock for a program.
+func formatTime(t time.Time) string  { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
+func formatClock(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// cut returns at most the first bytes of a text. Invalid UTF-8 is replaced.
+func cut(text string, bytes int) string {
+	if len(text) > bytes {
+		for bytes > 0 && !utf8.RuneStart(text[bytes]) {
+			bytes--
+		}
+		text = text[:bytes] + "…"
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// bars draws counts by minute, given newest first, oldest at the left. The last bar is of a
+// minute that has not ended.
+func bars(points []int) template.HTML {
+	const minutes, height = 60, 20
+	largest := 1
+	for _, n := range points[:min(len(points), minutes)] {
+		largest = max(largest, n)
+	}
+	var svg strings.Builder
+	fmt.Fprintf(&svg, `<svg class="bars" viewBox="0 0 %d %d" role="img" aria-label="at most %d in a minute"><title>jobs by minute, at most %d</title>`, 2*minutes, height, largest, largest)
+	for i, n := range points[:min(len(points), minutes)] {
+		tall := float64(n) / float64(largest) * height
+		fmt.Fprintf(&svg, `<rect x="%d" y="%.1f" width="1.6" height="%.1f"/>`, 2*(minutes-1-i), height-tall, tall)
+	}
+	svg.WriteString("</svg>")
+	return template.HTML(svg.String()) // numbers only
+}

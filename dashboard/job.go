@@ -1,0 +1,129 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// jobPage is what the page of a job shows.
+type jobPage struct {
+	*bullmq.Job
+	Queue    string
+	State    bullmq.State
+	Timeline []moment
+	Parts    []part
+	Logs     []string
+	NumLogs  int
+	Children bullmq.DependencyCounts
+	Parent   string
+}
+
+// moment is a time in the life of a job.
+type moment struct {
+	What string
+	At   time.Time
+}
+
+// part is a value of a job.
+type part struct {
+	Name, Title, Text string
+	Whole             bool // the text is the whole value
+}
+
+const (
+	logsPerPage = 200
+	longestPart = 20_000 // bytes that a page shows of a value
+)
+
+func (d *Dashboard) job(r *http.Request) (any, error) {
+	queue, err := d.open(r)
+	if err != nil {
+		return nil, err
+	}
+	defer queue.Close()
+	ctx := r.Context()
+	job, state, err := queue.JobAndState(ctx, r.PathValue("job"))
+	if err != nil {
+		return nil, err
+	}
+	page := &jobPage{Job: job, Queue: queue.Name(), State: state, Parent: job.ParentKey}
+	page.Timeline = timeline(job, state)
+	for _, p := range []struct{ name, title string }{{"data", "Data"}, {"result", "Result"}, {"progress", "Progress"}, {"options", "Options"}} {
+		if value := d.value(queue.Name(), job, p.name); len(value) > 0 {
+			text := indented(value)
+			page.Parts = append(page.Parts, part{p.name, p.title, cut(text, longestPart), len(text) <= longestPart})
+		}
+	}
+	if page.Logs, page.NumLogs, err = queue.JobLogs(ctx, job.ID, bullmq.Page{Limit: logsPerPage, Ascending: true}); err != nil {
+		return nil, err
+	}
+	if page.Children, err = job.DependencyCounts(ctx); err != nil {
+		return nil, err
+	}
+	return page, nil
+}
+
+// value returns a value of a job, as it may be shown.
+func (d *Dashboard) value(queue string, job *bullmq.Job, name string) []byte {
+	switch name {
+	case "data":
+		return d.redacted(queue, job.Name, job.Data)
+	case "result":
+		return d.redacted(queue, job.Name, job.ReturnValue)
+	case "progress":
+		return d.redacted(queue, job.Name, job.Progress)
+	case "options":
+		return job.RawOptions
+	}
+	return nil
+}
+
+// raw serves a value of a job whole, as text.
+func (d *Dashboard) raw(w http.ResponseWriter, r *http.Request) {
+	queue, err := d.open(r)
+	if err != nil {
+		d.fail(w, r, statusOf(err), err)
+		return
+	}
+	defer queue.Close()
+	job, err := queue.Job(r.Context(), r.PathValue("job"))
+	if err != nil {
+		d.fail(w, r, statusOf(err), err)
+		return
+	}
+	value := d.value(queue.Name(), job, r.PathValue("part"))
+	if value == nil {
+		d.fail(w, r, http.StatusNotFound, notFound{"the job has no such value"})
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(value)
+}
+
+// timeline returns the times of a job in order.
+func timeline(job *bullmq.Job, state bullmq.State) []moment {
+	moments := []moment{{"added", job.Timestamp}}
+	if state == bullmq.StateDelayed && job.AttemptsMade == 0 { // of a retry, Redis stores only the delay
+		moments = append(moments, moment{"due", job.Timestamp.Add(job.Delay)})
+	}
+	if !job.ProcessedOn.IsZero() {
+		moments = append(moments, moment{"last started", job.ProcessedOn})
+	}
+	if !job.FinishedOn.IsZero() {
+		moments = append(moments, moment{string(state), job.FinishedOn})
+	}
+	return moments
+}
+
+// indented returns JSON in lines, and other text as it is.
+func indented(value []byte) string {
+	var text bytes.Buffer
+	if len(value) > 1_000_000 || json.Indent(&text, value, "", "  ") != nil || text.Len() > 10*len(value)+1000 {
+		return string(value) // deeply nested values would become many times as long
+	}
+	return text.String()
+}
