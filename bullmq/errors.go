@@ -197,6 +197,17 @@ func (e *JobFailedError) Error() string {
 	return fmt.Sprintf("bullmq: job %s of %s failed: %s", e.JobID, e.QueueName, e.Reason)
 }
 
+// SizeLimitError is returned by a call that adds a job whose data exceeds
+// JobOptions.SizeLimit. The job is not added.
+type SizeLimitError struct {
+	Size  int // of the data, in bytes of JSON
+	Limit int // JobOptions.SizeLimit, or that of the queue's defaults
+}
+
+func (e *SizeLimitError) Error() string {
+	return fmt.Sprintf("data of %d bytes exceeds SizeLimit, %d bytes: store the payload elsewhere and put its address into the job", e.Size, e.Limit)
+}
+
 // BulkError is returned by [Queue.AddBulk] when some of the jobs were not added, and by
 // [Fetcher.ExtendLocks] when some of the jobs are cancelled. errors.Is and errors.As
 // examine all errors.

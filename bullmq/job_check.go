@@ -144,7 +144,7 @@ func (o *JobOptions) check(data string) error {
 		return err
 	}
 	if o.SizeLimit != 0 && len(data) > o.SizeLimit {
-		return fmt.Errorf("data of %d bytes exceeds SizeLimit, %d bytes: store the payload elsewhere and put its address into the job", len(data), o.SizeLimit)
+		return &SizeLimitError{Size: len(data), Limit: o.SizeLimit}
 	}
 	if err := o.checkPolicies(); err != nil {
 		return err

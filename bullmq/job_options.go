@@ -48,7 +48,7 @@ type JobOptions struct {
 	// Defaults to 0, no limit.
 	StackTraceLimit int
 	// SizeLimit is the maximum size of the job's data, in bytes of JSON. Adding a
-	// larger job is an error.
+	// larger job is an error, a [*SizeLimitError].
 	// Defaults to 0, no limit.
 	SizeLimit int
 	// Timestamp is the time at which the job was created.

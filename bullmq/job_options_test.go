@@ -3,6 +3,7 @@ package bullmq_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"time"
 
@@ -199,6 +200,16 @@ var _ = Describe("Job options", func() {
 			Entry("extra options that are not JSON", bullmq.JobOptions{Extra: map[string]json.RawMessage{"foo": []byte(`{`)}}, nil, "JSON"),
 			Entry("data that JSON cannot represent", bullmq.JobOptions{}, func() {}, "data", "func()"),
 		)
+
+		It("are refused with the size and the limit if the data is too large", func() {
+			queue := newQueue(newQueueName(), &bullmq.QueueOptions{DefaultJobOptions: &bullmq.JobOptions{SizeLimit: 7}})
+			_, err := queue.Add(specContext(), "paint", "ééé", nil)
+			var large *bullmq.SizeLimitError
+			Expect(errors.As(err, &large)).To(BeTrue(), "%v", err)
+			Expect(*large).To(Equal(bullmq.SizeLimitError{Size: 8, Limit: 7}))
+			_, err = queue.AddBulk(specContext(), []bullmq.BulkJob{{Name: "paint", Data: "ééé"}})
+			Expect(errors.As(err, &large)).To(BeTrue(), "%v", err)
+		})
 
 		DescribeTable("are accepted within the limits:", func(options bullmq.JobOptions, data any) {
 			_, err := newQueue(newQueueName(), nil).Add(specContext(), "paint", data, &options)
