@@ -175,6 +175,10 @@ var replies = []replyCase{
 	{reply{503, bullmqhttp.CodeUnavailable}, "a result without Redis", func() answer { s, location := unreachable(false); return s.get(location, "/result") }},
 	{reply{503, bullmqhttp.CodeUnavailable}, "events without Redis", func() answer { s, location := unreachable(false); return s.get(location, "/events") }},
 	{reply{503, bullmqhttp.CodeUnavailable}, "a cancellation without Redis", func() answer { s, location := unreachable(false); return s.do("DELETE", location, "") }},
+	{reply{503, bullmqhttp.CodeTooManyHeld}, "events while too many requests are held", func() answer {
+		s, location, _ := holding("/events", bullmqhttp.Route{})
+		return s.get(location, "/events")
+	}},
 	{reply{503, bullmqhttp.CodeMaybeAdded}, "a submit whose outcome stays unknown", func() answer {
 		proxy, options := proxied(redis)
 		s := start(&bullmqhttp.Options{Timeout: time.Second}, bullmqhttp.Route{}, options)

@@ -2,6 +2,7 @@ package bullmqhttp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -17,8 +18,10 @@ import (
 // Route configures the requests of [Server.Async]. The zero value selects the defaults.
 type Route struct {
 	// Job has the options of the jobs, such as Attempts, Backoff and Delay. JobID, KeepCompleted,
-	// KeepFailed, Parent, Target and Deduplication must not be set: the Server sets the first three,
-	// and would not find the job with the others.
+	// KeepFailed, Deduplication, Target, Parent and Timestamp must not be set, nor their names or
+	// those of a scheduler in Extra. The Server sets the first three. With the others it could not
+	// find the job, or the job would not be what its status says. A request that exceeds SizeLimit as
+	// JSON is refused with 413.
 	// Defaults to one attempt.
 	Job bullmq.JobOptions
 	// Wait is how long a request waits for the response by default. A client that prefers
@@ -29,7 +32,7 @@ type Route struct {
 	// type, or without one, is refused with 415.
 	// Defaults to all.
 	ContentTypes []string
-	// MaxBody is the maximum size of a body, in bytes.
+	// MaxBody is the maximum size of a body, in bytes, also with Options.Bodies.
 	// Defaults to Options.MaxBody.
 	MaxBody int64
 	// Headers are the names of headers that are stored in addition to those of Options.Headers.
@@ -50,8 +53,9 @@ type async struct {
 	headers []string
 	options bullmq.JobOptions // without the id
 
-	patterns sync.Map // names of wildcards, by pattern
-	accepted []string // the body of 202: the texts around the id of the job
+	patterns  sync.Map // names of wildcards, by pattern
+	queued    []string // the body of 202: the texts around the id of the job
+	scheduled []string // the same for a job with a delay
 }
 
 // Async returns a handler that adds each request to the queue as a job, with the name of the route as
@@ -69,15 +73,16 @@ type async struct {
 // the outcome can't be found out, it is 503 with [CodeMaybeAdded] and a Location, at which the job is
 // found if it was added. A client with a key just repeats the request.
 //
+// Of the queue's DefaultJobOptions, jobs inherit all but those that Route.Job must not set. A SizeLimit
+// among them has the same effect as in Route.Job.
+//
 // Async panics if the route is invalid or the name is taken.
 func (s *Server) Async(name string, route Route) http.Handler {
-	o := route.Job
 	switch {
 	case name == "":
 		panic("bullmqhttp: the route has no name")
-	case o.JobID != "" || o.Parent != nil || o.Target != nil || o.Deduplication != nil ||
-		o.KeepCompleted != (bullmq.Retention{}) || o.KeepFailed != (bullmq.Retention{}):
-		panic(fmt.Sprintf("bullmqhttp: route %q: Job must not set JobID, KeepCompleted, KeepFailed, Parent, Target or Deduplication", name))
+	case invalidOption(&route.Job) != "":
+		panic(fmt.Sprintf("bullmqhttp: route %q: Job must not set %s", name, invalidOption(&route.Job)))
 	case route.Wait < 0 || route.MaxBody < 0:
 		panic(fmt.Sprintf("bullmqhttp: route %q: Wait %v or MaxBody %d is less than 0", name, route.Wait, route.MaxBody))
 	}
@@ -95,15 +100,8 @@ func (s *Server) Async(name string, route Route) http.Handler {
 		panic(fmt.Sprintf("bullmqhttp: route %q exists already", name))
 	}
 	s.names[name] = true
-	a.options = route.Job
-	a.options.KeepCompleted, a.options.KeepFailed = bullmq.KeepFor(s.o.KeepFor), bullmq.KeepFor(s.o.KeepFor)
-	id := newID() // which no other text contains
-	added := Status{ID: id, State: Queued, Route: name, Links: s.links(id)}
-	if route.Job.Delay > 0 {
-		added.State = Scheduled
-	}
-	text, _ := marshal(added)
-	a.accepted = strings.Split(string(text), id)
+	a.options = s.jobOptions(route.Job)
+	a.queued, a.scheduled = a.accepted(Queued), a.accepted(Scheduled)
 	return a
 }
 
@@ -129,27 +127,26 @@ func (a *async) serve(w http.ResponseWriter, r *http.Request) error {
 	case !s.queue.Health().Reachable:
 		return problem(http.StatusServiceUnavailable, CodeUnavailable, "Redis can't be reached; try again later").after(outagePause)
 	}
-	stored, err := a.storeRequest(w, r)
-	if err != nil {
-		return err
-	}
-	stored.Owner = owner
-	if s.o.Carry != nil {
-		carried, err := s.o.Carry(r)
-		if err != nil {
-			return s.refused(r, err)
-		}
-		if stored.Carry, err = marshal(carried); err != nil {
-			s.o.Logger.ErrorContext(r.Context(), "the result of Carry can't be written as JSON", "route", a.name, "error", err)
-			return internal()
-		}
-	}
-	s.hold(w, r, 0)
 	id := newID()
 	if key != "" {
 		id = keyID(owner, a.name, key)
 	}
-	replayed, err := a.submit(r.Context(), id, key != "", stored)
+	carried, err := a.carry(r)
+	if err != nil {
+		return err
+	}
+	stored, known, err := a.storeRequest(w, r, id, key != "")
+	if err != nil {
+		return err
+	}
+	stored.Owner, stored.Carry = owner, carried
+	s.hold(w, r, 0)
+	var result submitted
+	if known {
+		result, err = a.replay(r.Context(), id, stored)
+	} else {
+		result, err = a.submit(r.Context(), id, key != "", stored)
+	}
 	if err != nil {
 		var p *Problem
 		if errors.As(err, &p) && p.Code == CodeMaybeAdded {
@@ -157,78 +154,135 @@ func (a *async) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	if replayed {
+	if result.replayed {
 		w.Header().Set("Idempotency-Replayed", "true")
 	}
-	return a.answer(w, r, target{id, owner}, replayed)
+	return a.answer(w, r, target{id, owner}, result)
+}
+
+// carry returns the result of Options.Carry.
+func (a *async) carry(r *http.Request) (json.RawMessage, error) {
+	s := a.server
+	if s.o.Carry == nil {
+		return nil, nil
+	}
+	value, err := s.o.Carry(r)
+	if err != nil {
+		return nil, s.refused(r, err)
+	}
+	carried, err := marshal(value)
+	if err != nil {
+		return nil, s.broken(r.Context(), a.name, fmt.Errorf("the result of Options.Carry can't be written as JSON: %w", err))
+	}
+	return carried, nil
+}
+
+// submitted is the outcome of a submit.
+type submitted struct {
+	replayed  bool // an earlier request with the key has added the job
+	scheduled bool // a job that was added has a delay
+}
+
+// replay finds the job that an earlier request with the key has added.
+func (a *async) replay(ctx context.Context, id string, stored *Request) (submitted, error) {
+	err := a.compare(ctx, id, stored)
+	if errors.Is(err, bullmq.ErrJobNotFound) {
+		err = beingRemoved()
+	}
+	return submitted{replayed: true}, err
 }
 
 // submit adds the job, or finds the one that an earlier request with the key has added.
-func (a *async) submit(ctx context.Context, id string, keyed bool, stored *Request) (replayed bool, err error) {
+func (a *async) submit(ctx context.Context, id string, keyed bool, stored *Request) (submitted, error) {
 	s := a.server
-	if s.o.MaxWaiting > 0 {
-		waiting, err := s.load.waiting(ctx)
-		if err != nil {
-			return false, err
-		}
-		if waiting >= s.o.MaxWaiting {
-			if keyed { // an earlier request does not add to the load
-				if err := a.compare(ctx, id, stored); !errors.Is(err, bullmq.ErrJobNotFound) {
-					return err == nil, err
-				}
+	if tooMany := s.checkLoad(ctx); tooMany != nil {
+		if keyed { // an earlier request does not add to the load
+			if err := a.compare(ctx, id, stored); !errors.Is(err, bullmq.ErrJobNotFound) {
+				return submitted{replayed: true}, err
 			}
-			return false, problem(http.StatusTooManyRequests, CodeTooManyWaiting, "too many jobs are waiting; try again later").after(s.load.pause(ctx))
 		}
+		return submitted{}, tooMany
 	}
 	for range 3 {
-		outcome, lost, err := s.add(ctx, a, id, stored)
+		added, lost, err := s.add(ctx, a, id, stored)
 		if err != nil {
-			return false, err
+			return submitted{}, err
 		}
-		if outcome == bullmq.Added || !keyed {
+		if added.outcome == bullmq.Added || !keyed {
 			s.load.added()
-			return false, nil
+			return submitted{scheduled: added.scheduled}, nil
 		}
 		err = a.compare(ctx, id, stored)
 		if lost && err != nil && !errors.As(err, new(*Problem)) && !errors.Is(err, bullmq.ErrJobNotFound) {
 			err = s.maybeAdded(ctx, a, id, err)
 		}
 		if !errors.Is(err, bullmq.ErrJobNotFound) {
-			return err == nil && !lost, err
+			return submitted{replayed: err == nil && !lost}, err
 		}
 		// The job was removed meanwhile, so the key is free.
 	}
-	return false, problem(http.StatusServiceUnavailable, CodeUnavailable, "the job of the Idempotency-Key is being removed; try again").after(time.Second)
+	return submitted{}, beingRemoved()
+}
+
+func beingRemoved() *Problem {
+	return problem(http.StatusServiceUnavailable, CodeUnavailable, "the job of the Idempotency-Key is being removed; try again").after(time.Second)
+}
+
+// checkLoad returns a problem if too many jobs wait.
+func (s *Server) checkLoad(ctx context.Context) error {
+	if s.o.MaxWaiting == 0 {
+		return nil
+	}
+	waiting, err := s.load.waiting(ctx)
+	if err != nil {
+		return err
+	}
+	if waiting >= s.o.MaxWaiting {
+		return problem(http.StatusTooManyRequests, CodeTooManyWaiting, "too many jobs are waiting; try again later").after(s.load.pause(ctx))
+	}
+	return nil
 }
 
 // resolvePause is the pause between two attempts to find out whether a job was added.
 const resolvePause = 100 * time.Millisecond
+
+// addition is the outcome of an add.
+type addition struct {
+	outcome   bullmq.AddOutcome
+	scheduled bool // the job has a delay
+}
 
 // add adds the job. If the reply is lost, it adds the job again under the same id, which has no effect
 // if the first attempt has added it: the job can't have been removed yet, as it is kept for at
 // least a minute. A client that leaves does not end the add.
 //
 // lost reports that the reply of the first attempt was lost, so a job that exists already may be this one.
-func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) (outcome bullmq.AddOutcome, lost bool, err error) {
+func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) (added addition, lost bool, err error) {
 	data, err := stored.encode()
 	if err != nil {
-		return "", false, err
+		return addition{}, false, err
 	}
 	o := a.options
 	o.JobID = id
 	ctx = context.WithoutCancel(ctx)
-	attempt := func(limit time.Duration) (bullmq.AddOutcome, error) {
+	attempt := func(limit time.Duration) (addition, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		job, err := s.queue.Add(ctx, a.name, data, &o)
-		if err != nil {
-			return "", err
+		var large *bullmq.SizeLimitError
+		switch {
+		case errors.As(err, &large): // in the route, the defaults of the queue, or its middleware
+			return addition{}, problem(http.StatusRequestEntityTooLarge, CodeTooLarge, "the request has %d bytes as JSON; the limit is %d", large.Size, large.Limit)
+		case err != nil:
+			return addition{}, err
+		case job.ID != id || job.QueueName() != s.queue.Name():
+			return addition{}, s.broken(ctx, a.name, fmt.Errorf("the middleware or the default options of queue %s replaced job %s by %s of queue %s", s.queue.Name(), id, job.ID, job.QueueName()))
 		}
-		return job.AddOutcome(), nil
+		return addition{job.AddOutcome(), job.Delay > 0}, nil
 	}
-	outcome, err = attempt(s.o.Timeout)
+	added, err = attempt(s.o.Timeout)
 	if !errors.Is(err, bullmq.ErrMaybeAdded) {
-		return outcome, false, err
+		return added, false, err
 	}
 	for deadline := time.Now().Add(s.o.Timeout); time.Now().Before(deadline); {
 		select {
@@ -236,14 +290,14 @@ func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) 
 		case <-s.closed.Done():
 			deadline = time.Time{}
 		}
-		if outcome, err := attempt(max(time.Until(deadline), resolvePause)); err == nil {
-			return outcome, true, nil
+		if added, err := attempt(max(time.Until(deadline), resolvePause)); err == nil {
+			return added, true, nil
 		}
 		if s.exists(ctx, id, max(time.Until(deadline), resolvePause)) { // Redis may be full, or a replica
-			return bullmq.AlreadyExists, true, nil
+			return addition{outcome: bullmq.AlreadyExists}, true, nil
 		}
 	}
-	return "", true, s.maybeAdded(ctx, a, id, err)
+	return addition{}, true, s.maybeAdded(ctx, a, id, err)
 }
 
 // exists reports whether there is a job.
@@ -297,7 +351,7 @@ func (a *async) checkType(media string, size int) error {
 }
 
 // answer replies to a request whose job is added: by its response, or by 202.
-func (a *async) answer(w http.ResponseWriter, r *http.Request, t target, replayed bool) error {
+func (a *async) answer(w http.ResponseWriter, r *http.Request, t target, result submitted) error {
 	s, prefer := a.server, preferencesOf(r)
 	w.Header().Add("Vary", "Prefer")
 	wait := a.route.Wait
@@ -306,11 +360,16 @@ func (a *async) answer(w http.ResponseWriter, r *http.Request, t target, replaye
 	} else if prefer.respondAsync {
 		wait = 0
 	}
-	wait = min(wait, s.o.MaxWait)
+	wait, leave := s.enterWait(min(wait, s.o.MaxWait))
+	defer leave()
 	if wait > 0 {
 		s.hold(w, r, wait)
 		if s.untilEnd(r, t.id, wait) {
-			if job, state, err := s.finished(r.Context(), t); err == nil {
+			job, state, err := s.finished(r.Context(), t)
+			if err != nil { // Redis may have restarted, and this was the first use of the old connection
+				job, state, err = s.finished(r.Context(), t)
+			}
+			if err == nil {
 				if prefer.hasWait {
 					applyWait(w.Header(), wait)
 				}
@@ -323,16 +382,27 @@ func (a *async) answer(w http.ResponseWriter, r *http.Request, t target, replaye
 	if prefer.respondAsync {
 		apply(w.Header(), "respond-async")
 	}
-	if prefer.hasWait {
+	if prefer.hasWait && (wait > 0 || prefer.wait == 0) {
 		applyWait(w.Header(), wait)
 	}
 	setRetryAfter(w.Header(), s.load.pause(r.Context()))
-	if replayed || wait > 0 {
+	if result.replayed || wait > 0 {
 		if job, state, err := s.read(r.Context(), t); err == nil {
 			reply(w, http.StatusAccepted, mediaJSON, s.status(job, state))
 			return nil
 		}
 	}
-	replyText(w, http.StatusAccepted, mediaJSON, []byte(strings.Join(a.accepted, t.id)))
+	around := a.queued
+	if result.scheduled {
+		around = a.scheduled
+	}
+	replyText(w, http.StatusAccepted, mediaJSON, []byte(strings.Join(around, t.id)))
 	return nil
+}
+
+// accepted returns the body of 202 for a job in a state: the texts around its id.
+func (a *async) accepted(state State) []string {
+	id := newID() // which no other text contains
+	text, _ := marshal(Status{ID: id, State: state, Route: a.name, Links: a.server.links(id)})
+	return strings.Split(string(text), id)
 }

@@ -22,6 +22,10 @@ func (r *Request) encode() (json.RawMessage, error) {
 	o.quoted("contentType", r.ContentType)
 	o.raw("body", r.Body)
 	o.quoted("encoding", r.Encoding)
+	o.quoted("bodyRef", r.BodyRef)
+	if r.BodySize != 0 {
+		o.value("bodySize", r.BodySize)
+	}
 	o.quoted("owner", r.Owner)
 	o.raw("carry", r.Carry)
 	o.quoted("digest", r.Digest)

@@ -19,7 +19,7 @@ var _ = DescribeTable("A request is stored as encoding/json encodes it:", func(r
 	Entry("with all fields", Request{
 		Method: "POST", Path: "/reports/7", Route: "report", Pattern: "POST /{kind}/{id}", Params: map[string]string{"kind": "reports", "id": "7"},
 		Query: url.Values{"q": {"1", "2"}, "lang": {""}}, Headers: Header{"Accept": {"a", "b"}, "X-Request-Id": {"<1>"}},
-		ContentType: `text/plain; charset="utf-8"`, Body: json.RawMessage(`"<a&b>"`), Encoding: EncodingText, Owner: "Zoë\n\u2028",
+		ContentType: `text/plain; charset="utf-8"`, Body: json.RawMessage(`"<a&b>"`), Encoding: EncodingText, BodyRef: "a/<b>", BodySize: 1 << 40, Owner: "Zoë\n\u2028",
 		Carry: json.RawMessage(`{"a":[1,"<"]}`), Digest: "x-_",
 	}),
 	Entry("with texts that need escapes", Request{Method: "\"\\\t", Path: "/é\x7f</script>", Route: "ünï", Owner: "\u2029\x00"}),

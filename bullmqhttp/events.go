@@ -61,6 +61,11 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request, t target) e
 	if err != nil {
 		return err
 	}
+	leave, entered := s.enter()
+	if !entered {
+		return tooManyHeld()
+	}
+	defer leave()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.closed, cancel)()

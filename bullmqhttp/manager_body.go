@@ -38,7 +38,7 @@ func (m *Manager) decode(c *call, code string, into any) error {
 		return problem(http.StatusBadRequest, CodeInvalidRequest, "the body can't be read")
 	case len(body) == 0:
 		return nil
-	case !isJSON(c.r.Header.Get("Content-Type")):
+	case !isJSON(mediaType(c.r.Header.Get("Content-Type"))):
 		return problem(http.StatusUnsupportedMediaType, CodeUnsupportedType, "the body must have the type application/json")
 	}
 	decoder := json.NewDecoder(strings.NewReader(string(body)))

@@ -141,6 +141,12 @@ func (m *managed) abandon(body string, arrived <-chan struct{}) {
 }
 
 var _ = Describe("A manager over HTTP", func() {
+	It("accepts JSON whose type has parameters", func() {
+		m := manage(bullmqhttp.ManagerOptions{})
+		a := m.do("POST", "/manage/jobs", `{"name":"report"}`, "Content-Type", "application/json; charset=utf-8")
+		Expect(a.status).To(Equal(http.StatusCreated), a.body)
+	})
+
 	ctx := context.Background()
 
 	It("submits, shows, lists and removes jobs", func() {

@@ -33,14 +33,17 @@ func runNode(script, version string, arguments ...string) *nodeprocess.Process {
 }
 
 var _ = DescribeTable("Node takes a route over, and has its requests run by a handler in Go:", Label("slow"), func(version string) {
-	s, other := start(nil, bullmqhttp.Route{}, nil), start(nil, bullmqhttp.Route{}, nil)
+	root, err := os.OpenRoot(GinkgoT().TempDir())
+	Expect(err).NotTo(HaveOccurred())
+	defer root.Close()
+	s, other := start(&bullmqhttp.Options{Bodies: directory{root}, StoreAbove: 20}, bullmqhttp.Route{}, nil), start(nil, bullmqhttp.Route{}, nil)
 	other.work(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"path":"`+r.URL.Path+`","q":"`+r.FormValue("q")+`","body":`+string(body)+`}`)
 	})
 
-	process := runNode("node.mjs", version, s.queue.Name(), other.queue.Name())
+	process := runNode("node.mjs", version, s.queue.Name(), other.queue.Name(), root.Name())
 	var line nodeprocess.Line
 	Eventually(process.Lines(), "30s").Should(Receive(&line), process.Stderr())
 	Expect(line.String()).To(MatchJSON(`{"status":200,"contentType":"application/json","body":{"path":"/reports/9","q":"ä","body":{"year":2025}}}`))
@@ -49,6 +52,10 @@ var _ = DescribeTable("Node takes a route over, and has its requests run by a ha
 	Expect(a.status).To(Equal(http.StatusCreated), a.body)
 	Expect(a.header.Get("ETag")).To(Equal(`"1"`))
 	Expect(a.body).To(MatchJSON(`{"method":"POST","params":{"id":"7"},"query":{"q":["1","2"]},"headers":{"accept":"text/plain"},"body":{"year":2026},"contentType":"application/json"}`))
+
+	a = s.do("POST", "/reports/7", "a text that the store keeps", "Content-Type", "text/plain", "Prefer", "wait=25")
+	Expect(a.status).To(Equal(http.StatusOK), a.body)
+	Expect(a.body).To(Equal("A TEXT THAT THE STORE KEEPS"))
 },
 	Entry("bullmq 6", "bullmq"),
 	Entry("bullmq 5", "bullmq5"),

@@ -69,20 +69,21 @@ func apply(h http.Header, preference string) {
 // applyWait names the wait that a request had, in whole seconds.
 func applyWait(h http.Header, wait time.Duration) { apply(h, fmt.Sprintf("wait=%d", wait/time.Second)) }
 
-// waitOf returns how long a request for a job wants to wait: the parameter wait, or the preference.
-func (s *Server) waitOf(w http.ResponseWriter, r *http.Request) (time.Duration, error) {
+// waitOf returns how long a request for a job waits: as the parameter wait or the preference says, or
+// not at all if too many requests are held. leave must be called at the end, unless there is an error.
+func (s *Server) waitOf(w http.ResponseWriter, r *http.Request) (wait time.Duration, leave func(), err error) {
 	if text := r.URL.Query().Get("wait"); text != "" {
 		wait, ok := parseSeconds(text)
 		if !ok {
-			return 0, problem(http.StatusBadRequest, CodeInvalidRequest, "wait=%.20s is not a number of whole seconds", text)
+			return 0, nil, problem(http.StatusBadRequest, CodeInvalidRequest, "wait=%.20s is not a number of whole seconds", text)
 		}
-		return min(wait, s.o.MaxWait), nil
+		wait, leave = s.enterWait(min(wait, s.o.MaxWait))
+		return wait, leave, nil
 	}
 	p := preferencesOf(r)
-	if !p.hasWait {
-		return 0, nil
+	wait, leave = s.enterWait(min(p.wait, s.o.MaxWait))
+	if p.hasWait && (wait > 0 || p.wait == 0) {
+		applyWait(w.Header(), wait)
 	}
-	wait := min(p.wait, s.o.MaxWait)
-	applyWait(w.Header(), wait)
-	return wait, nil
+	return wait, leave, nil
 }

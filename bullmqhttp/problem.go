@@ -18,7 +18,7 @@ const (
 	CodeMethodNotAllowed = "METHOD_NOT_ALLOWED" // 405
 	CodeNotFinished      = "NOT_FINISHED"       // 409: there is no result yet
 	CodeFinished         = "FINISHED"           // 409: the job can't be cancelled any more
-	CodeResultGone       = "RESULT_GONE"        // 410: the job is no longer in Redis
+	CodeResultGone       = "RESULT_GONE"        // 410: the job is no longer in Redis, or its response no longer in the BodyStore
 	CodeCancelled        = "CANCELLED"          // 410: the job was cancelled, so it has no result
 	CodeTooLarge         = "TOO_LARGE"          // 413, and 431 for path, query and headers
 	CodeUnsupportedType  = "UNSUPPORTED_TYPE"   // 415
@@ -26,8 +26,9 @@ const (
 	CodeTooManyWaiting   = "TOO_MANY_WAITING"   // 429
 	CodeJobFailed        = "JOB_FAILED"         // 500: the job failed, so it has no result
 	CodeInternal         = "INTERNAL"           // 500: a function of the program has returned what is not valid
-	CodeUnavailable      = "UNAVAILABLE"        // 503: Redis can't be reached; nothing was added
+	CodeUnavailable      = "UNAVAILABLE"        // 503: Redis or the BodyStore can't be reached; nothing was added
 	CodeMaybeAdded       = "MAYBE_ADDED"        // 503: the reply of Redis was lost; see Location
+	CodeTooManyHeld      = "TOO_MANY_HELD"      // 503: too many requests wait, so no events are sent
 )
 
 // Problem is a refused request (RFC 9457). It is an error, so that the functions of [Options] may
@@ -100,6 +101,12 @@ func send(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	}
 	setRetryAfter(w.Header(), p.retryAfter)
 	reply(w, p.Status, "application/problem+json", p)
+}
+
+// broken logs a fault of the program, and returns the problem for the client.
+func (s *Server) broken(ctx context.Context, route string, err error) *Problem {
+	s.o.Logger.ErrorContext(ctx, "a request can't be added", "route", route, "error", err)
+	return internal()
 }
 
 // setRetryAfter sets the header in whole seconds, unless wait is 0.

@@ -3,8 +3,10 @@ package bullmqhttp
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -33,6 +35,10 @@ type Request struct {
 	// Body is the body. It is JSON if Encoding is "", or else a JSON string.
 	Body     json.RawMessage `json:"body,omitempty"`
 	Encoding string          `json:"encoding,omitempty"`
+	// BodyRef is the reference of the [BodyStore] to a body that is not in Body, and BodySize is its
+	// size in bytes, or 0 if that is unknown.
+	BodyRef  string `json:"bodyRef,omitempty"`
+	BodySize int64  `json:"bodySize,omitempty"`
 	// Owner is the result of Options.Owner.
 	Owner string `json:"owner,omitempty"`
 	// Carry is the result of Options.Carry, as JSON.
@@ -55,18 +61,30 @@ func ReadRequest(job *bullmq.Job) (*Request, error) {
 	return &stored, nil
 }
 
-// NewHTTPRequest returns the request for an http.Handler, with its path values and ctx.
+// NewHTTPRequest returns the request for an http.Handler, with its path values and ctx. It is an error
+// if the body is in a [BodyStore].
 func (r *Request) NewHTTPRequest(ctx context.Context) (*http.Request, error) {
+	if r.BodyRef != "" {
+		return nil, fmt.Errorf("bullmqhttp: make the request %.80s: its body is stored elsewhere; use Serve with ServeOptions.Bodies", r.Path)
+	}
 	body, err := decodeBody(r.Body, r.Encoding)
 	if err != nil {
 		return nil, fmt.Errorf("bullmqhttp: make the request %.80s: %w", r.Path, err)
 	}
+	if len(body) == 0 {
+		return r.withBody(ctx, http.NoBody)
+	}
+	return r.withBody(ctx, bytes.NewReader(body))
+}
+
+// withBody returns the request with a body.
+func (r *Request) withBody(ctx context.Context, body io.Reader) (*http.Request, error) {
 	target, err := url.ParseRequestURI(r.Path)
 	if err != nil || target.Host != "" || target.RawQuery != "" {
 		return nil, fmt.Errorf("bullmqhttp: make the request: the path %.80q is not the path of a request", r.Path)
 	}
 	target.RawQuery = r.Query.Encode()
-	req, err := http.NewRequestWithContext(ctx, r.Method, "/", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, r.Method, "/", body)
 	if err != nil {
 		return nil, fmt.Errorf("bullmqhttp: make the request %.80s: %w", r.Path, err)
 	}
@@ -82,8 +100,10 @@ func (r *Request) NewHTTPRequest(ctx context.Context) (*http.Request, error) {
 	for name, value := range r.Params {
 		req.SetPathValue(name, value)
 	}
-	if len(body) == 0 {
-		req.Body = http.NoBody
+	if r.BodyRef != "" {
+		if req.ContentLength = r.BodySize; r.BodySize == 0 {
+			req.ContentLength = -1
+		}
 	}
 	return req, nil
 }
@@ -113,16 +133,16 @@ func (a *async) wildcards(pattern string) []string {
 	return names
 }
 
-// storeRequest returns a request as it is stored. It reads the body.
-func (a *async) storeRequest(w http.ResponseWriter, r *http.Request) (*Request, error) {
+// storeRequest returns a request as it is stored. It reads the body. known reports that a job with the
+// idempotency key exists already, so that a large body was not stored.
+func (a *async) storeRequest(w http.ResponseWriter, r *http.Request, id string, keyed bool) (stored *Request, known bool, err error) {
 	var query url.Values
 	if r.URL.RawQuery != "" {
-		var err error
 		if query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
-			return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the query is not valid: %v", err)
+			return nil, false, problem(http.StatusBadRequest, CodeInvalidRequest, "the query is not valid: %v", err)
 		}
 	}
-	stored := &Request{
+	stored = &Request{
 		Method: r.Method, Path: r.URL.EscapedPath(), Route: a.name, Pattern: r.Pattern, Query: query,
 		Headers: allowed(r.Header, a.headers), ContentType: r.Header.Get("Content-Type"),
 	}
@@ -137,59 +157,27 @@ func (a *async) storeRequest(w http.ResponseWriter, r *http.Request) (*Request, 
 	}
 	head := len(stored.Path) + len(r.URL.RawQuery) + len(stored.ContentType) + stored.Headers.size()
 	if head > a.server.o.MaxHead {
-		return nil, problem(http.StatusRequestHeaderFieldsTooLarge, CodeTooLarge, "the path, the query and the headers have %d bytes; the limit is %d", head, a.server.o.MaxHead)
+		return nil, false, problem(http.StatusRequestHeaderFieldsTooLarge, CodeTooLarge, "the path, the query and the headers have %d bytes; the limit is %d", head, a.server.o.MaxHead)
 	}
 	if err := stored.checkHead(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	body, err := a.readBody(w, r)
-	if err != nil {
-		return nil, err
-	}
-	media := mediaType(stored.ContentType)
-	if err := a.checkType(media, len(body)); err != nil {
-		return nil, err
-	}
-	isJSON := len(body) > 0 && isJSON(media) && len(r.Header["Content-Encoding"]) == 0
-	if isJSON && !validJSON(body) {
-		return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the body is not valid JSON, or is nested more than %d deep", maxDepth)
-	}
-	if isJSON && !a.route.RawBody {
-		stored.Body = compact(body)
-	} else {
-		stored.Body, stored.Encoding = encodeBody(body, false)
-	}
-	stored.Digest = digest(r.Method, stored.Path, r.URL.RawQuery, stored.ContentType, string(body))
-	return stored, nil
-}
-
-// firstRead is how much memory a body gets before it has arrived, whatever its length is said to be.
-const firstRead = 16 << 10
-
-// readBody reads the body up to its limit.
-func (a *async) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := a.maxBody()
 	if r.ContentLength > limit {
 		w.Header().Set("Connection", "close") // the client is not read to its end
-		return nil, tooLarge(limit)
+		return nil, false, tooLarge(limit)
 	}
-	if r.Body == http.NoBody {
-		return nil, nil
+	body := &meter{from: r.Body, hash: sha256.New()}
+	if r.Body != http.NoBody {
+		body.from = http.MaxBytesReader(w, r.Body, limit)
 	}
-	var body bytes.Buffer
-	if r.ContentLength > 0 {
-		body.Grow(int(min(r.ContentLength, firstRead)) + bytes.MinRead) // and room to find the end
+	if s := a.server; s.o.Bodies != nil { // the store may need longer than the client
+		body.ended = func() { s.hold(w, r, s.o.StoreTimeout) }
 	}
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
-	if err == nil {
-		return body.Bytes(), nil
+	known, err = a.readBody(r, id, keyed, stored, body)
+	if err != nil {
+		return nil, false, err
 	}
-	if _, exceeded := err.(*http.MaxBytesError); exceeded {
-		return nil, tooLarge(limit)
-	}
-	return nil, problem(http.StatusBadRequest, CodeInvalidRequest, "the body could not be read")
-}
-
-func tooLarge(limit int64) *Problem {
-	return problem(http.StatusRequestEntityTooLarge, CodeTooLarge, "the body is larger than %d bytes", limit)
+	stored.Digest = digest(r.Method, stored.Path, r.URL.RawQuery, stored.ContentType, string(body.hash.Sum(nil)))
+	return stored, known, nil
 }

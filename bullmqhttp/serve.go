@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -18,9 +17,18 @@ type ServeOptions struct {
 	// ones. Set-Cookie is stored only if it is named here. The [Server] sends only the headers that
 	// its Options.ResponseHeaders allow.
 	Headers []string
-	// MaxResponse is the maximum size of a response's body, in bytes.
+	// MaxResponse is the maximum size of a response's body, in bytes, also with Bodies.
 	// Defaults to 1 MiB.
 	MaxResponse int
+	// Bodies has the bodies of requests that Options.Bodies has stored, and keeps the bodies of
+	// responses that are larger than StoreAbove. Such bodies are not held in memory. If the store
+	// fails, the attempt fails. If it no longer has the body of a request, the job fails without a
+	// retry.
+	// Defaults to nil: all bodies are stored in Redis.
+	Bodies BodyStore
+	// StoreAbove is the size in bytes above which Bodies keeps the body of a response.
+	// Defaults to 64 KiB.
+	StoreAbove int
 	// Fails reports whether a response with this status is a failed attempt.
 	// Defaults to [IsFailure].
 	Fails func(status int) bool
@@ -101,8 +109,11 @@ func Serve(handler http.Handler, options ...ServeOptions) bullmq.Handler {
 	case len(options) == 1:
 		o = options[0]
 	}
-	if o.MaxResponse < 0 {
-		panic(fmt.Sprintf("bullmqhttp: serve: MaxResponse %d is less than 0", o.MaxResponse))
+	if o.MaxResponse < 0 || o.StoreAbove < 0 {
+		panic(fmt.Sprintf("bullmqhttp: serve: MaxResponse %d or StoreAbove %d is less than 0", o.MaxResponse, o.StoreAbove))
+	}
+	if o.StoreAbove == 0 {
+		o.StoreAbove = defaultStoreAbove
 	}
 	if o.MaxResponse == 0 {
 		o.MaxResponse = 1 << 20
@@ -116,26 +127,64 @@ func Serve(handler http.Handler, options ...ServeOptions) bullmq.Handler {
 		if err != nil {
 			return nil, bullmq.Unrecoverable(err)
 		}
-		r, err := stored.NewHTTPRequest(context.WithValue(ctx, requestKey{}, stored))
-		if err != nil {
-			return nil, bullmq.Unrecoverable(err)
-		}
-		w := &recorder{header: http.Header{}, limit: o.MaxResponse}
-		if err := run(handler, w, r); err != nil {
-			return nil, err
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case w.tooLarge:
-			return nil, bullmq.Unrecoverable(fmt.Errorf("%w: the limit is %d bytes", ErrResponseTooLarge, o.MaxResponse))
-		}
-		response := w.response(headers)
-		if o.Fails(response.Status) {
-			return nil, statusError(response, w.sent)
-		}
-		return marshal(response)
+		return serve(context.WithValue(ctx, requestKey{}, stored), handler, &o, headers, job.ID, stored)
 	}
+}
+
+// serve runs the handler for a stored request, and returns its response as it is stored.
+func serve(ctx context.Context, handler http.Handler, o *ServeOptions, headers []string, id string, stored *Request) (any, error) {
+	r, body, err := stored.open(ctx, o.Bodies)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		defer func() { _ = body.Close() }()
+	}
+	w := &recorder{ctx: ctx, o: o, jobID: id, header: http.Header{}}
+	defer w.abort() // unless it is finished
+	if err := run(handler, w, r); err != nil {
+		return nil, err
+	}
+	w.WriteHeader(http.StatusOK)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case body != nil && body.failure() != nil: // so the handler has not seen the request
+		return nil, fmt.Errorf("bullmqhttp: read the stored body %.80q: %w", stored.BodyRef, body.failure())
+	case w.tooLarge:
+		return nil, bullmq.Unrecoverable(fmt.Errorf("%w: the limit is %d bytes", ErrResponseTooLarge, o.MaxResponse))
+	case w.failed:
+		return nil, w.statusError()
+	}
+	response, err := w.response(headers)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, err
+	}
+	return marshal(response)
+}
+
+// open returns the request for a handler, and its body if that is in the store.
+func (r *Request) open(ctx context.Context, store BodyStore) (*http.Request, *storedBody, error) {
+	if r.BodyRef == "" {
+		req, err := r.NewHTTPRequest(ctx)
+		if err != nil {
+			return nil, nil, bullmq.Unrecoverable(err)
+		}
+		return req, nil, nil
+	}
+	body, err := openBody(ctx, store, r.BodyRef, r.BodySize, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	req, err := r.withBody(ctx, body)
+	if err != nil {
+		_ = body.Close()
+		return nil, nil, bullmq.Unrecoverable(err)
+	}
+	return req, body, nil
 }
 
 // run calls the handler. The worker recovers any panic but http.ErrAbortHandler.
@@ -151,15 +200,6 @@ func run(handler http.Handler, w http.ResponseWriter, r *http.Request) (err erro
 	}()
 	handler.ServeHTTP(w, r)
 	return nil
-}
-
-func statusError(response *Response, header http.Header) *StatusError {
-	failed := &StatusError{Status: response.Status, RetryAfter: retryAfter(header.Get("Retry-After"), time.Now())}
-	if response.Encoding != EncodingBase64 {
-		body, _ := response.Bytes()
-		failed.Message = strings.ToValidUTF8(strings.TrimSpace(string(body[:min(len(body), maxMessage)])), "")
-	}
-	return failed
 }
 
 // retryAfter parses a Retry-After header: seconds, or a date. It is at most a day.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -42,7 +43,8 @@ type Options struct {
 	// Defaults to nil: everyone who knows the id of a job may see and cancel it.
 	Owner func(r *http.Request) (string, error)
 	// Carry returns what the handler of the job needs besides the request, such as a tenant. It is
-	// stored as JSON. Errors are handled as those of Authorize.
+	// stored as JSON. It is called before the body is read, and must not read it. Errors are handled as
+	// those of Authorize. If the value can't be written as JSON, the reply is 500.
 	// Defaults to nil, which stores nothing.
 	Carry func(r *http.Request) (any, error)
 	// Headers are the names of headers of a request that are stored in addition to the default ones.
@@ -51,9 +53,21 @@ type Options struct {
 	// ResponseHeaders are the names of headers of a stored response that are sent in addition to
 	// the default ones.
 	ResponseHeaders []string
-	// MaxBody is the maximum size of a request's body, in bytes.
+	// MaxBody is the maximum size of a request's body, in bytes, also with Bodies.
 	// Defaults to 1 MiB.
 	MaxBody int64
+	// Bodies keeps the bodies of requests that are larger than StoreAbove, and has the bodies of
+	// responses that ServeOptions.Bodies has stored. Such bodies are not held in memory. If the store
+	// fails, the reply is 503, or as the error says if that is a [*Problem].
+	// Defaults to nil: all bodies are stored in Redis.
+	Bodies BodyStore
+	// StoreAbove is the size in bytes above which Bodies keeps the body of a request.
+	// Defaults to 64 KiB.
+	StoreAbove int
+	// StoreTimeout is the longest time that Bodies may take to open a body, and between two reads or
+	// writes of one. Then its context ends. The time that the client takes does not count.
+	// Defaults to 1 minute.
+	StoreTimeout time.Duration
 	// MaxHead is the maximum size of the path, the query and the stored headers of a request, in
 	// bytes.
 	// Defaults to 32 KiB.
@@ -66,6 +80,11 @@ type Options struct {
 	// submit takes up to twice as long. A wait for a job is not part of it.
 	// Defaults to 5 seconds.
 	Timeout time.Duration
+	// MaxHeld is the maximum number of requests that are held at the same time, because they wait for
+	// a job or receive its events. Above it, a request that prefers to wait is answered at once, and
+	// one for events is refused with 503. Each held request needs memory and a connection.
+	// Defaults to 10,000.
+	MaxHeld int
 	// MaxWaiting refuses requests with 429 while that many jobs of the queue are ready or delayed. The
 	// number is read at most four times a second, so it may be exceeded a little.
 	// Defaults to 0, no limit.
@@ -99,6 +118,7 @@ type Server struct {
 	headers         []string
 	responseHeaders []string
 	load            load
+	held            atomic.Int64 // requests
 
 	closed context.Context
 	close  context.CancelFunc
@@ -138,8 +158,8 @@ func (o *Options) setDefaults() {
 	if o.Base = strings.TrimSuffix(o.Base, "/"); o.Base != "" && o.Base[0] != '/' {
 		panic(fmt.Sprintf("bullmqhttp: Base %q does not begin with a slash", o.Base))
 	}
-	if o.MaxBody < 0 || o.MaxHead < 0 || o.MaxWait < 0 || o.MaxWaiting < 0 {
-		panic("bullmqhttp: MaxBody, MaxHead, MaxWait or MaxWaiting is less than 0")
+	if o.MaxBody < 0 || o.StoreAbove < 0 || o.StoreTimeout < 0 || o.MaxHead < 0 || o.MaxWait < 0 || o.MaxHeld < 0 || o.MaxWaiting < 0 {
+		panic("bullmqhttp: MaxBody, StoreAbove, StoreTimeout, MaxHead, MaxWait, MaxHeld or MaxWaiting is less than 0")
 	}
 	if o.Timeout < 0 {
 		panic(fmt.Sprintf("bullmqhttp: Timeout %v is less than 0", o.Timeout))
@@ -152,6 +172,15 @@ func (o *Options) setDefaults() {
 	}
 	if o.MaxBody == 0 {
 		o.MaxBody = 1 << 20
+	}
+	if o.StoreAbove == 0 {
+		o.StoreAbove = defaultStoreAbove
+	}
+	if o.StoreTimeout == 0 {
+		o.StoreTimeout = time.Minute
+	}
+	if o.MaxHeld == 0 {
+		o.MaxHeld = defaultMaxHeld
 	}
 	if o.MaxHead == 0 {
 		o.MaxHead = 32 << 10

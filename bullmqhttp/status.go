@@ -176,10 +176,11 @@ func matches(header, etag string) bool {
 // serveStatus replies with the status of a job. With a wait, it replies when the job has ended, or,
 // with If-None-Match, when the status has another ETag.
 func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request, t target) error {
-	wait, err := s.waitOf(w, r)
+	wait, leave, err := s.waitOf(w, r)
 	if err != nil {
 		return err
 	}
+	defer leave()
 	status, err := s.current(r.Context(), t)
 	if err != nil {
 		return err
