@@ -365,11 +365,7 @@ func (a *async) answer(w http.ResponseWriter, r *http.Request, t target, result 
 	if wait > 0 {
 		s.hold(w, r, wait)
 		if s.untilEnd(r, t.id, wait) {
-			job, state, err := s.finished(r.Context(), t)
-			if err != nil { // Redis may have restarted, and this was the first use of the old connection
-				job, state, err = s.finished(r.Context(), t)
-			}
-			if err == nil {
+			if job, state, err := s.finished(r.Context(), t); err == nil {
 				if prefer.hasWait {
 					applyWait(w.Header(), wait)
 				}
