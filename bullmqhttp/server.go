@@ -40,6 +40,7 @@ type Options struct {
 	// Owner returns whose job a request submits, or wants to see, such as the subject of a token.
 	// It is stored in the job. A job of another owner is not found, and owners can't meet each
 	// other's idempotency keys. Errors are handled as those of Authorize.
+	// The empty string is an owner too, of all requests for which Owner returns it.
 	// Defaults to nil: everyone who knows the id of a job may see and cancel it.
 	Owner func(r *http.Request) (string, error)
 	// Carry returns what the handler of the job needs besides the request, such as a tenant. It is
