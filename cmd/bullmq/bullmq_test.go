@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
+)
+
+var ctx = context.Background()
+
+// fail runs the jobs of a queue, which all fail.
+func (s *site) fail(queue *bullmq.Queue, jobs int) {
+	GinkgoHelper()
+	worker, err := bullmq.NewWorker(ctx, queue.Name(), func(_ context.Context, job *bullmq.Job) (any, error) {
+		if job.Name == "sand" {
+			return nil, errors.New("no sand")
+		}
+		return nil, errors.New("the bucket is empty")
+	}, &bullmq.WorkerOptions{Connection: s.connection, Name: "painter"})
+	Expect(err).NotTo(HaveOccurred())
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(running) }()
+	Eventually(func() (map[bullmq.State]int, error) { return queue.Counts(ctx, bullmq.StateFailed) }).Should(HaveKeyWithValue(bullmq.StateFailed, jobs))
+	stop()
+	Expect(<-ended).To(Succeed())
+}
+
+// onTerminal runs the program on a terminal, types, and returns what the terminal shows.
+func onTerminal(command *exec.Cmd, typed string) string {
+	GinkgoHelper()
+	terminal, err := pty.StartWithSize(command, &pty.Winsize{Rows: 40, Cols: 200})
+	Expect(err).NotTo(HaveOccurred())
+	defer terminal.Close()
+	_, err = terminal.WriteString(typed)
+	Expect(err).NotTo(HaveOccurred())
+	shown, _ := io.ReadAll(terminal) // ends with EIO when the program has ended
+	_ = command.Wait()
+	return strings.ReplaceAll(string(shown), "\r\n", "\n")
+}
+
+var _ = Describe("The command", func() {
+	It("lists queues and jobs as JSON, or as tables on a terminal", func() {
+		s := open()
+		orders := s.queue("orders")
+		s.add(orders, 3, "paint", map[string]string{"color": "a\tb <&>"}, nil)
+		s.add(orders, 1, "sand", nil, &bullmq.JobOptions{Delay: time.Hour})
+		Expect(s.queue("mails").Pause(ctx)).To(Succeed())
+
+		output, _ := s.run(0, "queues")
+		queues := lines(output)
+		Expect(queues).To(HaveLen(2))
+		Expect(queues[0]).To(And(HaveKeyWithValue("name", "mails"), HaveKeyWithValue("paused", true)))
+		Expect(queues[1]["counts"]).To(And(HaveKeyWithValue("waiting", 3.0), HaveKeyWithValue("delayed", 1.0)))
+		output, _ = s.run(0, "queues", "ORD")
+		Expect(lines(output)).To(HaveLen(1))
+
+		output, errors := s.run(0, "jobs", "orders", "--name", "paint", "--limit", "2")
+		jobs := lines(output)
+		Expect(jobs).To(HaveLen(2))
+		Expect(jobs[0]).To(And(HaveKeyWithValue("id", "3"), HaveKeyWithValue("state", "waiting")))
+		Expect(output).To(ContainSubstring("<&>"))
+		after := regexp.MustCompile(`--after (\S+)`).FindStringSubmatch(errors)
+		Expect(after).To(HaveLen(2), errors)
+		output, _ = s.run(0, "jobs", "orders", "--name", "paint", "--limit", "2", "--after", after[1])
+		Expect(lines(output)).To(HaveLen(1))
+
+		Expect(onTerminal(s.command("queues"), "")).To(MatchRegexp(`(?m)^QUEUE +ACTIVE.*\nmails +0 .*paused\s*\norders +0 +3 +0 +1 `))
+		Expect(onTerminal(s.command("jobs", "orders", "--state", "delayed"), "")).To(MatchRegexp(`(?m)^JOB +STATE.*\n4 +delayed +sand `))
+		Expect(onTerminal(s.command("jobs", "orders", "--json"), "")).To(ContainSubstring(`{"state":"`))
+	})
+
+	It("adds a job, and shows it with its logs", func() {
+		s := open()
+		output, _ := s.run(0, "add", "orders", "paint", `{"color":"blue"}`, "--id", "wall-1", "--attempts", "3", "--delay", "1h")
+		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("id", "wall-1")))
+		job, err := s.queue("orders").Job(ctx, "wall-1")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.Options.Attempts).To(Equal(3))
+		_, err = job.Log(ctx, "opens the bucket")
+		Expect(err).NotTo(HaveOccurred())
+		output, _ = s.run(0, "job", "orders", "wall-1")
+		Expect(lines(output)).To(HaveExactElements(And(
+			HaveKeyWithValue("state", "delayed"), HaveKeyWithValue("logs", ConsistOf("opens the bucket")), HaveKeyWithValue("name", "paint"))))
+		Expect(onTerminal(s.command("job", "orders", "wall-1"), "")).To(ContainSubstring(`  "name": "paint"`))
+		_, errors := s.run(2, "add", "orders", "paint", "{blue}")
+		Expect(errors).To(ContainSubstring("DATA is not JSON: {blue}"))
+	})
+
+	It("retries the failed jobs that match, once it has counted them and asked", func() {
+		s := open()
+		orders := s.queue("orders")
+		s.add(orders, 5, "paint", nil, nil)
+		s.add(orders, 2, "sand", nil, nil)
+		s.fail(orders, 7)
+		failed := func() int {
+			GinkgoHelper()
+			counts, err := orders.Counts(ctx, bullmq.StateFailed)
+			Expect(err).NotTo(HaveOccurred())
+			return counts[bullmq.StateFailed]
+		}
+		output, _ := s.run(0, "retry", "orders", "--error", "NO SAND", "--dry-run")
+		Expect(lines(output)).To(HaveExactElements(And(HaveKeyWithValue("matched", 2.0), HaveKeyWithValue("dryRun", true))))
+		_, errors := s.run(2, "retry", "orders", "--error", "no sand")
+		Expect(errors).To(ContainSubstring("--yes"))
+		_, errors = s.run(2, "retry", "orders")
+		Expect(errors).To(ContainSubstring("--all"))
+		Expect(onTerminal(s.command("retry", "orders", "--error", "no sand"), "n\n")).To(And(ContainSubstring("retry 2 jobs of orders? [y/N]"), ContainSubstring("nothing was changed")))
+		Expect(failed()).To(Equal(7))
+		Expect(onTerminal(s.command("retry", "orders", "--error", "no sand"), "y\n")).To(ContainSubstring("2 of 2 jobs retried"))
+		Expect(failed()).To(Equal(5))
+		output, _ = s.run(0, "retry", "orders", "--all", "--yes")
+		Expect(lines(output)).To(HaveExactElements(And(HaveKeyWithValue("matched", 5.0), HaveKeyWithValue("done", 5.0))))
+		Expect(failed()).To(BeZero())
+	})
+
+	It("acts on jobs by their ids, and names those that it can't", func() {
+		s := open()
+		orders := s.queue("orders")
+		s.add(orders, 2, "paint", nil, nil)
+		s.add(orders, 1, "paint", nil, &bullmq.JobOptions{Delay: time.Hour})
+		s.run(0, "promote", "orders", "3")
+		Expect(orders.JobState(ctx, "3")).To(Equal(bullmq.StateWaiting))
+		output, errors := s.run(1, "promote", "orders", "3", "1")
+		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("matched", 2.0)))
+		Expect(errors).To(ContainSubstring("2 jobs were not promoted"))
+		output, _ = s.run(0, "remove", "orders", "1", "2", "--dry-run")
+		Expect(lines(output)).To(HaveExactElements(And(HaveKeyWithValue("matched", 2.0), HaveKeyWithValue("done", 0.0))))
+		s.run(0, "remove", "orders", "1", "2")
+		Expect(orders.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, 1))
+		s.run(0, "cancel", "orders", "3")
+		_, errors = s.run(3, "remove", "orders", "17")
+		Expect(errors).To(ContainSubstring("17"))
+		s.run(3, "job", "orders", "17")
+	})
+
+	It("pauses and resumes queues, and lists workers", func() {
+		s := open()
+		orders := s.queue("orders")
+		s.run(0, "pause", "orders")
+		Expect(orders.IsPaused(ctx)).To(BeTrue())
+		s.run(0, "resume", "orders")
+		Expect(orders.IsPaused(ctx)).To(BeFalse())
+		_, errors := s.run(1, "pause", "none")
+		Expect(errors).To(ContainSubstring("there is no queue none with the prefix bull in this database"))
+
+		worker, err := bullmq.NewWorker(ctx, "orders", func(context.Context, *bullmq.Job) (any, error) { return nil, nil }, &bullmq.WorkerOptions{Connection: s.connection, Name: "painter"})
+		Expect(err).NotTo(HaveOccurred())
+		running, stop := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(running) }()
+		DeferCleanup(func() { stop(); Expect(<-ended).To(Succeed()) })
+		Eventually(func() string { output, _ := s.run(0, "workers", "orders"); return output }).Should(And(ContainSubstring(`"name":"painter"`), ContainSubstring(`"queues":["orders"]`), ContainSubstring(`"pid":`)))
+		Expect(onTerminal(s.command("workers"), "")).To(MatchRegexp(`(?m)^painter +orders `))
+	})
+
+	DescribeTable("works on the queues of Node", func(version string) {
+		s := open()
+		start := func(script string, arguments ...string) *nodeprocess.Process {
+			GinkgoHelper()
+			process, err := nodeprocess.Start(script, append([]string{"-redis", s.redis.Addr(), "-queue", "orders", "-bullmq", version}, arguments...)...)
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(process.Stop)
+			return process
+		}
+		producer := start("producer.mjs", "-generate", "40")
+		Eventually(producer.Lines(), "30s").Should(BeClosed())
+		worker := start("worker.mjs", "-name", "noddy", "-fail-every", "2")
+		Eventually(func() string { output, _ := s.run(0, "jobs", "orders", "--state", "failed"); return output }, "30s").Should(ContainSubstring("of this worker fails"))
+		Eventually(func() string { output, _ := s.run(0, "workers"); return output }).Should(ContainSubstring("noddy"))
+		worker.Stop()
+		output, _ := s.run(0, "retry", "orders", "--all", "--yes")
+		Expect(lines(output)[0]["done"]).To(BeNumerically(">", 0))
+		output, _ = s.run(0, "jobs", "orders", "--state", "failed")
+		Expect(output).To(BeEmpty())
+	},
+		Entry("bullmq 6", "6"),
+		Entry("bullmq 5", "5"),
+	)
+
+	It("serves the dashboard until it is interrupted", func() {
+		s := open()
+		s.queue("orders")
+		session, err := gexec.Start(s.command("dashboard", "--listen", "127.0.0.1:0"), GinkgoWriter, GinkgoWriter)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { session.Kill().Wait("10s") })
+		Eventually(session.Err, "20s").Should(gbytes.Say(`at http://\S+/`))
+		address := regexp.MustCompile(`http://\S+/`).FindString(string(session.Err.Contents()))
+		response, err := http.Get(address)
+		Expect(err).NotTo(HaveOccurred())
+		text, err := io.ReadAll(response.Body)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(response.Body.Close()).To(Succeed())
+		Expect(string(text)).To(ContainSubstring(`<a href="/queues/orders">orders</a>`))
+		session.Signal(syscall.SIGTERM)
+		Eventually(session, "20s").Should(gexec.Exit(0))
+	})
+
+	It("never lets a job control the terminal", func() {
+		s := open()
+		orders := s.queue("orders")
+		s.add(orders, 1, "red \x1b[31m\x07 \u202e", "\x1b]0;title\x07", nil)
+		for _, arguments := range [][]string{{"queues"}, {"jobs", "orders"}, {"job", "orders", "1"}} {
+			shown := onTerminal(s.command(arguments...), "")
+			Expect(shown).NotTo(ContainSubstring("\x1b"), strings.Join(arguments, " "))
+			Expect(shown).NotTo(ContainSubstring("\x07"), strings.Join(arguments, " "))
+		}
+	})
+
+	It("says what is wrong with the command line, and does nothing", func() {
+		s := open()
+		s.add(s.queue("orders"), 1, "paint", nil, nil)
+		for arguments, text := range map[string]string{
+			"nonsense":              "unknown command",
+			"jobs":                  "accepts 1 arg",
+			"jobs orders --limit x": "invalid argument",
+			"queues --none":         "unknown flag",
+			"remove orders 1 --all": "either ids or conditions",
+			"queues --json --table": "--json or --table",
+			"dashboard extra":       "unknown command",
+		} {
+			_, errors := s.run(2, strings.Fields(arguments)...)
+			Expect(errors).To(ContainSubstring(text), arguments)
+		}
+		_, errors := s.run(1, "jobs", "orders", "--state", "done")
+		Expect(errors).To(ContainSubstring(`there is no state "done"`))
+		_, errors = s.run(1, "queues", "--redis", "redis://127.0.0.1:1", "--timeout", "5s")
+		Expect(errors).To(ContainSubstring("connection refused"))
+		output, _ := s.run(0, "--help")
+		for _, command := range []string{"queues", "jobs", "job", "add", "retry", "promote", "remove", "cancel", "pause", "resume", "workers", "dashboard", "completion"} {
+			Expect(output).To(MatchRegexp(`(?m)^  ` + command + ` `))
+		}
+	})
+})
+
+var _ = Describe("The page about the command", func() {
+	It("has every command", func() {
+		page, err := os.ReadFile("../../docs/operating.md")
+		Expect(err).NotTo(HaveOccurred())
+		for _, command := range newRoot().Commands() {
+			Expect(string(page)).To(MatchRegexp("(?m)^\\| .*`bullmq "+command.Name()+"[ `]"), command.Name())
+		}
+	})
+})

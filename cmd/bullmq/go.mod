@@ -1,0 +1,39 @@
+module github.com/17a2ac88/bullmq-go/cmd/bullmq
+
+go 1.26.0
+
+require (
+	github.com/17a2ac88/bullmq-go v0.0.0
+	github.com/17a2ac88/bullmq-go/dashboard v0.0.0
+	github.com/creack/pty v1.1.24
+	github.com/mattn/go-isatty v0.0.20
+	github.com/onsi/ginkgo/v2 v2.34.0
+	github.com/onsi/gomega v1.44.0
+	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
+)
+
+require (
+	github.com/Masterminds/semver/v3 v3.4.0 // indirect
+	github.com/go-logr/logr v1.4.4 // indirect
+	github.com/go-task/slim-sprig/v3 v3.0.0 // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
+	github.com/google/pprof v0.0.0-20260402051712-545e8a4df936 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/mattn/go-colorable v0.1.14 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
+	github.com/rs/zerolog v1.35.1 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/mod v0.38.0 // indirect
+	golang.org/x/net v0.57.0 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+	golang.org/x/tools v0.48.0 // indirect
+)
+
+replace (
+	github.com/17a2ac88/bullmq-go => ../..
+	github.com/17a2ac88/bullmq-go/dashboard => ../../dashboard
+)

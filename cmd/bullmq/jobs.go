@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// conditions are the flags that select jobs.
+type conditions struct {
+	states            []string
+	name, data, error string
+	olderThan         time.Duration
+	newerThan         time.Duration
+	maxRead           int
+}
+
+// add adds the flags. state is the state that is searched without the flag; "" for all.
+func (o *conditions) add(flags *pflag.FlagSet, state string) {
+	var states []string
+	if state != "" {
+		states = []string{state}
+	}
+	flags.StringSliceVar(&o.states, "state", states, "states of the jobs: active, waiting, prioritized, delayed, waiting-children, failed, completed (default all)")
+	flags.StringVar(&o.name, "name", "", "name of the jobs")
+	flags.StringVar(&o.data, "data", "", "a text in their data; case is ignored")
+	flags.StringVar(&o.error, "error", "", "a text in their error; case is ignored")
+	flags.DurationVar(&o.olderThan, "older-than", 0, "only jobs that were added longer ago, such as 24h")
+	flags.DurationVar(&o.newerThan, "newer-than", 0, "only jobs that were added later")
+	flags.IntVar(&o.maxRead, "max-read", 1_000_000, "read at most this number of jobs")
+}
+
+// any reports whether a condition other than the state is set.
+func (o *conditions) any() bool {
+	return o.name != "" || o.data != "" || o.error != "" || o.olderThan > 0 || o.newerThan > 0
+}
+
+func (o *conditions) search(c *client) bullmq.JobSearch {
+	search := bullmq.JobSearch{Name: o.name, Data: o.data, Error: o.error, MaxRead: o.maxRead, MaxTime: c.timeout.Truncate(time.Millisecond)}
+	for _, state := range o.states {
+		search.States = append(search.States, bullmq.State(state))
+	}
+	if o.olderThan > 0 {
+		search.AddedBefore = time.Now().Add(-o.olderThan)
+	}
+	if o.newerThan > 0 {
+		search.AddedAfter = time.Now().Add(-o.newerThan)
+	}
+	return search
+}
+
+// jobLine is a job in JSON.
+type jobLine struct {
+	State bullmq.State `json:"state"`
+	*bullmq.Job
+}
+
+// MarshalJSON writes the job as BullMQ does, with its state.
+func (l jobLine) MarshalJSON() ([]byte, error) {
+	job, err := l.Job.MarshalJSON() // json.Marshal would escape <, > and &
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `{"state":%q,%s`, l.State, job[1:]), nil
+}
+
+func newJobs(c *client) *cobra.Command {
+	var o conditions
+	var limit int
+	var after string
+	command := &cobra.Command{
+		Use:   "jobs QUEUE",
+		Short: "List the jobs of a queue, the newest first",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
+				search := o.search(c)
+				search.Limit, search.After = limit, after
+				page, err := queue.Search(ctx, search)
+				if err != nil {
+					return err
+				}
+				lines := make([]jobLine, len(page.Jobs))
+				for i, job := range page.Jobs {
+					lines[i] = jobLine{page.States[i], job}
+				}
+				err = list(c, command, lines, []string{"JOB", "STATE", "NAME", "ADDED", "ATTEMPTS", "DATA", "ERROR"}, func(l jobLine) []string {
+					return []string{l.ID, string(l.State), l.Name, ago(l.Timestamp), fmt.Sprint(l.AttemptsMade), string(l.Data), l.FailedReason}
+				})
+				if page.Next != "" {
+					_, _ = fmt.Fprintf(command.ErrOrStderr(), "There may be more: --after %s\n", page.Next)
+				}
+				return err
+			})
+		},
+	}
+	o.add(command.Flags(), "")
+	command.Flags().IntVar(&limit, "limit", 100, "list at most this number of jobs")
+	command.Flags().StringVar(&after, "after", "", "continue after an earlier list")
+	return command
+}
+
+func newJob(c *client) *cobra.Command {
+	return &cobra.Command{
+		Use:   "job QUEUE ID",
+		Short: "Show a job with its logs",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(command *cobra.Command, args []string) error {
+			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
+				job, state, err := queue.JobAndState(ctx, args[1])
+				if err != nil {
+					return err
+				}
+				logs, _, err := queue.JobLogs(ctx, job.ID, bullmq.AllEntries())
+				if err != nil {
+					return err
+				}
+				text, err := jobLine{state, job}.MarshalJSON()
+				if err != nil {
+					return err
+				}
+				var whole bytes.Buffer
+				if whole.Write(text[:len(text)-1]); len(logs) > 0 {
+					whole.WriteString(`,"logs":`)
+					if err := writeJSON(&whole, logs); err != nil {
+						return err
+					}
+				}
+				whole.WriteString("}")
+				return writeDocument(command.OutOrStdout(), whole.Bytes(), c.asTable(command))
+			})
+		},
+	}
+}
+
+func newAdd(c *client) *cobra.Command {
+	var o bullmq.JobOptions
+	command := &cobra.Command{
+		Use:   "add QUEUE NAME [DATA]",
+		Short: "Add a job; DATA is JSON",
+		Args:  cobra.RangeArgs(2, 3),
+		RunE: func(command *cobra.Command, args []string) error {
+			data := json.RawMessage(cmp.Or(append(args, "", "")[2], "{}"))
+			if !json.Valid(data) {
+				return usageError{fmt.Errorf("DATA is not JSON: %s", printable(string(data), longestCell))}
+			}
+			ctx, connection, end, err := c.connect(command)
+			if err != nil {
+				return err
+			}
+			defer end()
+			queue, err := bullmq.NewQueue(ctx, args[0], &bullmq.QueueOptions{Connection: connection, Prefix: c.prefix})
+			if err != nil {
+				return err
+			}
+			defer queue.Close()
+			job, err := queue.Add(ctx, args[1], data, &o)
+			if err != nil {
+				return err
+			}
+			return list(c, command, []map[string]string{{"id": job.ID}}, []string{"JOB"}, func(line map[string]string) []string { return []string{line["id"]} })
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.JobID, "id", "", "id of the job (default the next number)")
+	flags.DurationVar(&o.Delay, "delay", 0, "time until the job may run")
+	flags.IntVar(&o.Priority, "priority", 0, "priority, from 1, the highest, to 2097151 (default none)")
+	flags.IntVar(&o.Attempts, "attempts", 0, "attempts in all (default 1)")
+	return command
+}

@@ -1,0 +1,91 @@
+// Command bullmq shows and changes the queues of a Redis: `bullmq help` lists its commands.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// The exit codes besides 0.
+const (
+	exitFailed = 1 // the command has failed, or has not done all that it should
+	exitUsage  = 2 // the command line is wrong; nothing was done
+	exitAbsent = 3 // the job does not exist
+)
+
+// usageError is an error of the command line.
+type usageError struct{ error }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:]))
+}
+
+func run(ctx context.Context, arguments []string) int {
+	root := newRoot()
+	root.SetArgs(arguments)
+	err := root.ExecuteContext(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage):
+		fmt.Fprintf(os.Stderr, "bullmq: %v\nSee bullmq help.\n", err)
+		return exitUsage
+	case errors.Is(err, bullmq.ErrJobNotFound):
+		fmt.Fprintln(os.Stderr, err)
+		return exitAbsent
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return exitFailed
+}
+
+func newRoot() *cobra.Command {
+	c := &client{}
+	root := &cobra.Command{
+		Use:           "bullmq",
+		Short:         "Show and change BullMQ queues",
+		Long:          "Show and change the queues of BullMQ in a Redis, of any client in Go or Node.\n\nOn a terminal the output is a table, otherwise JSON, one value a line.",
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&c.url, "redis", "", "address of Redis, such as redis://user:password@host:6379/0 or rediss://… for TLS; better REDIS_URL if it has a password (default REDIS_URL, then "+bullmq.DefaultURL+")")
+	flags.StringVar(&c.prefix, "prefix", bullmq.DefaultPrefix, "prefix of the queues")
+	flags.BoolVar(&c.json, "json", false, "write JSON, also to a terminal")
+	flags.BoolVar(&c.table, "table", false, "write tables, also if the output is not a terminal")
+	flags.DurationVar(&c.timeout, "timeout", defaultTimeout, "limit of the calls to Redis of the command")
+	root.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if c.json && c.table {
+			return usageError{errors.New("give --json or --table, not both")}
+		}
+		return nil
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newQueues(c), newJobs(c), newJob(c), newAdd(c), newPause(c), newResume(c), newWorkers(c), newDashboard(c))
+	for _, action := range actions {
+		root.AddCommand(newAction(c, action))
+	}
+	for _, command := range append(root.Commands(), root) {
+		check := command.Args
+		command.Args = func(command *cobra.Command, args []string) error {
+			if err := check(command, args); err != nil {
+				return usageError{fmt.Errorf("%s: %w", command.UseLine(), err)}
+			}
+			return nil
+		}
+	}
+	return root
+}
