@@ -8,6 +8,8 @@ import (
 	"mime"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/17a2ac88/bullmq-go/internal/jsontext"
 )
 
 // Encodings of a stored body.
@@ -44,7 +46,7 @@ func encodeBody(body []byte, asJSON bool) (stored json.RawMessage, encoding stri
 		return nil, ""
 	case !utf8.Valid(body):
 		return quote(base64.StdEncoding.EncodeToString(body)), EncodingBase64
-	case asJSON && validJSON(body):
+	case asJSON && jsontext.Valid(body):
 		return compact(body), ""
 	default:
 		return quote(string(body)), EncodingText

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/17a2ac88/bullmq-go/internal/jsontext"
 )
 
 // seconds is a duration in JSON, such as 2 or 0.5.
@@ -20,10 +22,12 @@ type seconds time.Duration
 // UnmarshalJSON implements [json.Unmarshaler].
 func (s *seconds) UnmarshalJSON(text []byte) error {
 	var n float64
-	if err := json.Unmarshal(text, &n); err != nil || n < 0 || n > 1e9 {
-		return errors.New("a duration is a number of seconds from 0 to 1000000000")
+	err := json.Unmarshal(text, &n)
+	ms := math.Round(n * 1000)
+	if err != nil || n < 0 || n > 1e9 || ms == 0 && n != 0 { // 0 has a meaning of its own
+		return errors.New("a duration is a number of seconds, 0 or from 0.001 to 1000000000")
 	}
-	*s = seconds(math.Round(n*1000)) * seconds(time.Millisecond)
+	*s = seconds(ms) * seconds(time.Millisecond)
 	return nil
 }
 
@@ -48,8 +52,8 @@ func (m *Manager) decode(c *call, code string, into any) error {
 			err = errors.New("there is more than one value")
 		}
 	}
-	if err == nil && (!utf8.Valid(body) || isDeep(body)) { // other readers of a job could not parse it
-		err = fmt.Errorf("it is not UTF-8, or nested more than %d deep", maxDepth)
+	if err == nil && (!utf8.Valid(body) || jsontext.IsDeep(body)) { // other readers of a job could not parse it
+		err = fmt.Errorf("it is not UTF-8, or nested more than %d deep", jsontext.MaxDepth)
 	}
 	if err != nil {
 		return problem(http.StatusBadRequest, code, "the body is not valid: %s", strings.TrimPrefix(err.Error(), "json: "))
@@ -57,7 +61,7 @@ func (m *Manager) decode(c *call, code string, into any) error {
 	return nil
 }
 
-// endTimeout is the time for a call that ends a claim.
+// endTimeout is the time for a call that adds a job or ends a claim.
 const endTimeout = 15 * time.Second
 
 // detached returns a context for a call that goes on when the client is gone.

@@ -100,9 +100,8 @@ func (m *Manager) Claim(ctx context.Context, worker string, most int, wait time.
 	defer done()
 	claims := []*Claim{}
 	for end := time.Now().Add(min(wait, m.o.MaxWait)); ; {
-		for len(claims) < min(most, m.o.MaxClaim) {
-			// A client that leaves must not end a call that may have claimed a job.
-			claim, err := m.claimOne(context.WithoutCancel(ctx), f, worker)
+		for len(claims) < min(most, m.o.MaxClaim) && ctx.Err() == nil {
+			claim, err := m.claimOne(ctx, f, worker)
 			switch {
 			case err != nil && len(claims) == 0:
 				return nil, refusal(ctx, "", err)
@@ -115,7 +114,12 @@ func (m *Manager) Claim(ctx context.Context, worker string, most int, wait time.
 			claims = append(claims, claim)
 		}
 		pause := min(m.o.PollInterval, time.Until(end))
-		if len(claims) > 0 || pause <= 0 {
+		switch {
+		case len(claims) > 0:
+			return claims, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case pause <= 0:
 			return claims, nil
 		}
 		select {
@@ -128,9 +132,16 @@ func (m *Manager) Claim(ctx context.Context, worker string, most int, wait time.
 	}
 }
 
-// claimOne claims a job. It returns nil if none is ready.
+// claimOne claims a job. It returns nil if none is ready, or if ctx ends.
 func (m *Manager) claimOne(ctx context.Context, f *bullmq.Fetcher, worker string) (*Claim, error) {
+	left := ctx.Done()
+	ctx = context.WithoutCancel(ctx) // a client that leaves must not end a call that may have claimed a job
 	for {
+		select {
+		case <-left:
+			return nil, nil
+		default:
+		}
 		begun := time.Now()
 		job, err := f.TryFetch(ctx)
 		switch {

@@ -253,7 +253,7 @@ var _ = Describe("A call of a manager", func() {
 			lost := fault.lose(proxy, step)
 			err := call(m.m)
 			Eventually(lost, "20s").Should(BeClosed())
-			Expect(err).To(Or(BeNil(), MatchError(bullmqhttp.ErrUnavailable)))
+			Expect(err).To(Or(BeNil(), MatchError(bullmqhttp.ErrUnavailable), MatchError(bullmqhttp.ErrMaybeAdded)))
 			c.done(m, call)
 			c.sound(direct, id)
 		}, eachChange())

@@ -177,7 +177,9 @@ func (m *Manager) serveSubmit(c *call) error {
 	if s.Backoff != nil {
 		o.Backoff = &bullmq.Backoff{Type: s.Backoff.Type, Delay: time.Duration(s.Backoff.Delay)}
 	}
-	info, err := m.Submit(c.r.Context(), s.Name, s.Data, &o)
+	ctx, cancel := detached(c.r)
+	defer cancel()
+	info, err := m.Submit(ctx, s.Name, s.Data, &o)
 	if err != nil {
 		return err
 	}

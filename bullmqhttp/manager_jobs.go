@@ -1,6 +1,7 @@
 package bullmqhttp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/jsontext"
 )
 
 // JobInfo is a job as a [Manager] shows it, as JSON.
@@ -42,10 +44,10 @@ type JobInfo struct {
 func infoOf(job *bullmq.Job, state State) *JobInfo {
 	info := &JobInfo{
 		ID: job.ID, Name: job.Name, State: state, Data: readable(job.Data), Attempts: job.AttemptsMade, MaxAttempts: max(job.Options.Attempts, 1),
-		Priority: job.Priority, Progress: readable(job.Progress), Worker: job.ProcessedBy, Created: job.Timestamp.UTC(), Started: utc(job.ProcessedOn),
+		Priority: job.Priority, Progress: readable(job.Progress), Worker: job.ProcessedBy, Created: utc(job.Timestamp), Started: utc(job.ProcessedOn),
 	}
 	if state == Scheduled {
-		info.Due = job.Timestamp.Add(job.Delay).UTC()
+		info.Due = utc(job.Timestamp.Add(job.Delay))
 	}
 	if state.Ended() {
 		info.Ended = utc(job.FinishedOn).Truncate(time.Millisecond)
@@ -60,7 +62,7 @@ func infoOf(job *bullmq.Job, state State) *JobInfo {
 
 // readable returns a stored value, as a text if it is not JSON that every reader can parse.
 func readable(stored json.RawMessage) json.RawMessage {
-	if stored == nil || validJSON(stored) {
+	if stored == nil || jsontext.Valid(stored) {
 		return stored
 	}
 	return quote(string(stored))
@@ -70,8 +72,9 @@ func readable(stored json.RawMessage) json.RawMessage {
 // random. Submit returns [ErrJobExists] if a job with the JobID exists, and [ErrInvalidJob] if the name,
 // the data or the options are invalid. If another job has the deduplication id, Submit returns that job.
 //
-// If the reply of Redis is lost, Submit adds the job again, which does not make a second one. If that
-// fails too, it returns [ErrMaybeAdded] with the id, under which the job is found if it was added.
+// If the reply of Redis is lost, Submit looks for the job. It does not add the job again, because that could
+// make a second one: the first may have run and been removed. If it does not find the job, it returns
+// [ErrMaybeAdded] with the id.
 func (m *Manager) Submit(ctx context.Context, name string, data any, options *bullmq.JobOptions) (*JobInfo, error) {
 	var o bullmq.JobOptions
 	if options != nil {
@@ -92,40 +95,60 @@ func (m *Manager) Submit(ctx context.Context, name string, data any, options *bu
 	} else {
 		o.JobID = "job-" + strings.TrimPrefix(newID(), randomPrefix)
 	}
-	job, lost, err := m.add(ctx, name, text, &o)
+	begun := m.o.Fetcher.Now().Truncate(time.Millisecond)
+	job, err := m.add(ctx, name, text, &o)
+	if errors.Is(err, bullmq.ErrMaybeAdded) {
+		if found, state := m.lookFor(ctx, o.JobID); found != nil {
+			if given && !(found.Name == name && bytes.Equal(found.Data, text) && !found.Timestamp.Before(begun)) {
+				return nil, conflict(CodeJobExists, found.ID, "a job with this id exists")
+			}
+			return infoOf(found, lifecycle(found, state)), nil
+		}
+	}
 	if err != nil {
 		return nil, refusedAdd(ctx, o.JobID, given, err)
 	}
 	switch {
-	case job.AddOutcome() == bullmq.AlreadyExists && given && !lost:
+	case job.AddOutcome() == bullmq.AlreadyExists && given:
 		return nil, conflict(CodeJobExists, job.ID, "a job with this id exists")
 	case job.AddOutcome() == bullmq.Deduplicated:
 		return m.Get(ctx, job.ID)
 	}
 	info := infoOf(job, Queued)
 	if job.Delay > 0 {
-		info.State, info.Due = Scheduled, job.Timestamp.Add(job.Delay).UTC()
+		info.State, info.Due = Scheduled, utc(job.Timestamp.Add(job.Delay))
 	}
 	return info, nil
 }
 
-// add adds a job with an id. lost reports that a reply was lost, so a job that exists may be this one.
-func (m *Manager) add(ctx context.Context, name string, data json.RawMessage, o *bullmq.JobOptions) (job *bullmq.Job, lost bool, err error) {
-	ctx = context.WithoutCancel(ctx)
-	attempt := func(limit time.Duration) (*bullmq.Job, error) {
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		return m.queue.Add(ctx, name, data, o)
-	}
-	if job, err = attempt(defaultTimeout); !errors.Is(err, bullmq.ErrMaybeAdded) {
-		return job, false, err
-	}
-	for deadline := time.Now().Add(defaultTimeout); time.Now().Before(deadline) && m.closed.Err() == nil; time.Sleep(resolvePause) {
-		if job, err := attempt(max(time.Until(deadline), resolvePause)); err == nil {
-			return job, true, nil
+// add adds a job once.
+func (m *Manager) add(ctx context.Context, name string, data json.RawMessage, o *bullmq.JobOptions) (*bullmq.Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
+	defer cancel()
+	return m.queue.Add(ctx, name, data, o)
+}
+
+// lookFor returns a job that may have been added, or nil if there is none, or if Redis can't be reached for
+// some seconds.
+func (m *Manager) lookFor(ctx context.Context, id string) (*bullmq.Job, bullmq.State) {
+	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
+	defer cancel()
+	for {
+		job, state, err := m.queue.JobAndState(ctx, id)
+		if err == nil {
+			return job, state
+		}
+		if errors.Is(err, bullmq.ErrJobNotFound) || errors.Is(err, bullmq.ErrClosed) {
+			return nil, ""
+		}
+		select {
+		case <-time.After(resolvePause):
+		case <-ctx.Done():
+			return nil, ""
+		case <-m.closed.Done():
+			return nil, ""
 		}
 	}
-	return nil, true, err
 }
 
 // refusedAdd returns the problem for an error of Queue.Add.
@@ -320,6 +343,9 @@ type Stats struct {
 	Examined int `json:"examined"`
 }
 
+// examined is how many failed jobs Stats reads at a time.
+const examined = 100
+
 // Stats counts the jobs of the queue, those of other clients too. BullMQ keeps cancelled jobs among the
 // failed ones, so Stats examines the newest failed ones; see ManagerOptions.ExamineFailed.
 func (m *Manager) Stats(ctx context.Context) (Stats, error) {
@@ -335,15 +361,20 @@ func (m *Manager) Stats(ctx context.Context) (Stats, error) {
 	if stats.Failed == 0 || m.o.ExamineFailed < 0 {
 		return stats, nil
 	}
-	jobs, err := m.queue.Jobs(ctx, bullmq.Page{Limit: min(stats.Failed, m.o.ExamineFailed)}, bullmq.StateFailed)
-	if err != nil {
-		return Stats{}, refusal(ctx, "", err)
-	}
-	stats.Examined = len(jobs)
-	for _, job := range jobs {
-		if _, cancelled := job.Cancelled(); cancelled {
-			stats.Cancelled++
-			stats.Failed--
+	for most := min(stats.Failed, m.o.ExamineFailed); stats.Examined < most; { // a page at a time, since jobs may be large
+		page := bullmq.Page{Offset: stats.Examined, Limit: min(examined, most-stats.Examined)}
+		jobs, err := m.queue.Jobs(ctx, page, bullmq.StateFailed)
+		if err != nil {
+			return Stats{}, refusal(ctx, "", err)
+		}
+		for _, job := range jobs {
+			if _, cancelled := job.Cancelled(); cancelled {
+				stats.Cancelled++
+				stats.Failed--
+			}
+		}
+		if stats.Examined += len(jobs); len(jobs) < page.Limit {
+			break
 		}
 	}
 	return stats, nil

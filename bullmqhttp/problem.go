@@ -112,7 +112,7 @@ func (s *Server) broken(ctx context.Context, route string, err error) *Problem {
 // setRetryAfter sets the header in whole seconds, unless wait is 0.
 func setRetryAfter(h http.Header, wait time.Duration) {
 	if wait > 0 {
-		h.Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+		h.Set("Retry-After", strconv.Itoa(int((wait-1)/time.Second)+1))
 	}
 }
 

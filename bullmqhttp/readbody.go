@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/jsontext"
 )
 
 // meter reads the body of a request. It has the size and the hash of what was read, and the error that
@@ -63,8 +64,8 @@ func (a *async) readBody(r *http.Request, id string, keyed bool, stored *Request
 		return a.storeBody(r, id, keyed, stored, text, body)
 	}
 	isJSON := len(text) > 0 && isJSON(media) && len(r.Header["Content-Encoding"]) == 0
-	if isJSON && !validJSON(text) {
-		return false, problem(http.StatusBadRequest, CodeInvalidRequest, "the body is not valid JSON, or is nested more than %d deep", maxDepth)
+	if isJSON && !jsontext.Valid(text) {
+		return false, problem(http.StatusBadRequest, CodeInvalidRequest, "the body is not valid JSON, or is nested more than %d deep", jsontext.MaxDepth)
 	}
 	if isJSON && !a.route.RawBody {
 		stored.Body = compact(text)

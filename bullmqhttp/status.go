@@ -89,7 +89,7 @@ func (s *Server) read(ctx context.Context, t target) (*bullmq.Job, bullmq.State,
 func (s *Server) status(job *bullmq.Job, state bullmq.State) Status {
 	status := Status{
 		ID: job.ID, Route: job.Name, Attempts: job.AttemptsMade, Progress: readable(job.Progress), Links: s.links(job.ID),
-		Created: job.Timestamp.UTC(), Started: utc(job.ProcessedOn),
+		Created: utc(job.Timestamp), Started: utc(job.ProcessedOn),
 	}
 	status.State = lifecycle(job, state)
 	switch status.State {
@@ -98,7 +98,7 @@ func (s *Server) status(job *bullmq.Job, state bullmq.State) Status {
 			status.ResponseStatus = response.Status
 		}
 	case Scheduled:
-		status.Due = job.Timestamp.Add(job.Delay).UTC()
+		status.Due = utc(job.Timestamp.Add(job.Delay))
 	}
 	if status.State.Ended() {
 		status.Ended = utc(job.FinishedOn)
@@ -135,11 +135,12 @@ func lifecycle(job *bullmq.Job, state bullmq.State) State {
 	}
 }
 
+// utc returns a stored time as it is shown. A time that JSON can't hold is not shown.
 func utc(at time.Time) time.Time {
-	if at.IsZero() {
-		return at
+	if at = at.UTC(); at.Year() < 0 || at.Year() > 9999 || at.IsZero() {
+		return time.Time{}
 	}
-	return at.UTC()
+	return at
 }
 
 // pause returns when a client should ask for the status again, or 0 for a job that has ended.
