@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/jsontext"
 )
 
 // minRetryAfter is the shortest wait after an answer with Retry-After.
@@ -64,8 +65,8 @@ func (p *pusher) outcome(ctx context.Context, from *url.URL, a *answer) (any, er
 			place(from), a.status, p.client.options.MaxAnswer))
 	case !isJSON(a.header.Get("Content-Type")) || len(a.body) == 0:
 		return nil, nil
-	case !json.Valid(a.body):
-		bullmq.LoggerFromContext(ctx).Warn("the endpoint returned a body that is not JSON; the job completes without a return value", "endpoint", place(from))
+	case !jsontext.Valid(a.body): // other readers of the job could not parse it
+		bullmq.LoggerFromContext(ctx).Warn("the endpoint returned a body that is not JSON in UTF-8, or is nested too deep; the job completes without a return value", "endpoint", place(from))
 		return nil, nil
 	}
 	return json.RawMessage(a.body), nil

@@ -12,9 +12,9 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/jsontext"
 )
 
 // CallbacksOptions configures [Callbacks].
@@ -109,9 +109,11 @@ func NewCallbacks(options *CallbacksOptions, fetchers ...*bullmq.Fetcher) (*Call
 
 // ServeHTTP implements [http.Handler].
 func (c *Callbacks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// The server reads the body of a request that is refused too.
+	limited := http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.timeout)) == nil
 	to, p := c.target(r)
 	if p == nil {
-		p = c.serve(w, r, to)
+		p = c.serve(w, r, to, limited)
 	}
 	if p != nil {
 		p.send(w)
@@ -148,11 +150,15 @@ func (c *Callbacks) target(r *http.Request) (target, *problem) {
 	return to, nil
 }
 
-// serve makes the call of a request. It returns nil if the call has been made.
-func (c *Callbacks) serve(w http.ResponseWriter, r *http.Request, to target) *problem {
-	body, p := c.read(w, r)
+// serve makes the call of a request. limited reports that the read of the body has a deadline. serve
+// returns nil if the call has been made.
+func (c *Callbacks) serve(w http.ResponseWriter, r *http.Request, to target, limited bool) *problem {
+	body, p := c.read(r)
 	if p != nil {
 		return p
+	}
+	if limited { // otherwise the deadline would end the request's context
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 	// An endpoint that goes away does not interrupt a call that may be half done.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), c.timeout)
@@ -169,9 +175,7 @@ func (c *Callbacks) serve(w http.ResponseWriter, r *http.Request, to target) *pr
 }
 
 // read reads the body of a request, which is empty or JSON.
-func (c *Callbacks) read(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
-	control := http.NewResponseController(w)
-	limited := control.SetReadDeadline(time.Now().Add(c.timeout)) == nil
+func (c *Callbacks) read(r *http.Request) ([]byte, *problem) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, c.maxBody+1))
 	switch {
 	case int64(len(body)) > c.maxBody:
@@ -180,11 +184,8 @@ func (c *Callbacks) read(w http.ResponseWriter, r *http.Request) ([]byte, *probl
 		return nil, &problem{http.StatusRequestTimeout, CodeTooSlow, "the body did not arrive in time"}
 	case err != nil:
 		return nil, &problem{http.StatusBadRequest, CodeInvalidBody, "the body could not be read"}
-	case len(body) > 0 && !(json.Valid(body) && utf8.Valid(body)):
-		return nil, &problem{http.StatusBadRequest, CodeInvalidBody, "the body is not JSON"}
-	}
-	if limited { // otherwise the deadline would end the request's context
-		_ = control.SetReadDeadline(time.Time{})
+	case len(body) > 0 && !jsontext.Valid(body):
+		return nil, &problem{http.StatusBadRequest, CodeInvalidBody, fmt.Sprintf("the body is not JSON in UTF-8, or is nested more than %d deep", jsontext.MaxDepth)}
 	}
 	return body, nil
 }

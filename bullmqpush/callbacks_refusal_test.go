@@ -59,7 +59,8 @@ var _ = DescribeTable("Each callback is refused with ATTEMPT_ENDED, and changes 
 
 var _ = Describe("A callback that is not valid", func() {
 	It("is refused, and the job stays active", func() {
-		a := accept(setup{callbacks: bullmqpush.CallbacksOptions{MaxBody: 100}})
+		a := accept(setup{callbacks: bullmqpush.CallbacksOptions{MaxBody: 2100}})
+		deep := strings.Repeat("[", 1001) + strings.Repeat("]", 1001) // more than other readers can parse
 		job := a.add(nil)
 		address := a.address(0)
 		Expect(address).To(HavePrefix(a.callbacks.URL + "/jobs/"))
@@ -83,8 +84,10 @@ var _ = Describe("A callback that is not valid", func() {
 			{"complete", "{", 400, bullmqpush.CodeInvalidBody},
 			{"complete", "1 2", 400, bullmqpush.CodeInvalidBody},
 			{"complete", "\"\xff\"", 400, bullmqpush.CodeInvalidBody},
-			{"complete", strings.Repeat(" ", 101), 413, bullmqpush.CodeTooLarge},
-			{"extend", strings.Repeat("1", 101), 413, bullmqpush.CodeTooLarge},
+			{"complete", deep, 400, bullmqpush.CodeInvalidBody},
+			{"progress", deep, 400, bullmqpush.CodeInvalidBody},
+			{"complete", strings.Repeat(" ", 2101), 413, bullmqpush.CodeTooLarge},
+			{"extend", strings.Repeat("1", 2101), 413, bullmqpush.CodeTooLarge},
 			{"complete", `"` + strings.Repeat("a", 200<<10) + `"`, 413, bullmqpush.CodeTooLarge},
 			{"fail", "17", 400, bullmqpush.CodeInvalidBody},
 			{"fail", `{"reason":17}`, 400, bullmqpush.CodeInvalidBody},
@@ -106,7 +109,7 @@ var _ = Describe("A callback that is not valid", func() {
 		}
 		Expect(a.emitted("progress")).To(BeZero())
 		inState(a.queue, job.ID, bullmq.StateActive)
-		Expect(a.call(0, "complete", `"`+strings.Repeat("a", 98)+`"`)).To(beMade()) // MaxBody bytes
+		Expect(a.call(0, "complete", `"`+strings.Repeat("a", 2098)+`"`)).To(beMade()) // MaxBody bytes
 	})
 
 	It("is refused at the callbacks of another queue", func() {
@@ -120,6 +123,19 @@ var _ = Describe("A callback that is not valid", func() {
 		}
 		inState(a.queue, job.ID, bullmq.StateActive)
 		Expect(a.call(0, "complete", "")).To(beMade())
+	})
+
+	It("is refused after CallbacksOptions.Timeout even if its body does not arrive and its address is not valid", func() {
+		a := accept(setup{callbacks: bullmqpush.CallbacksOptions{Timeout: 300 * time.Millisecond}})
+		connection, err := net.Dial("tcp", strings.TrimPrefix(a.callbacks.URL, "http://"))
+		Expect(err).NotTo(HaveOccurred())
+		defer connection.Close()
+		Expect(connection.SetReadDeadline(time.Now().Add(20 * time.Second))).To(Succeed())
+		_, err = io.WriteString(connection, "POST /jobs/x.y/complete HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n")
+		Expect(err).NotTo(HaveOccurred())
+		response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(readReply(response)).To(beRefused(404, bullmqpush.CodeInvalidAddress))
 	})
 
 	DescribeTable("is refused if its body does not arrive:", func(timeout time.Duration, end func(c *net.TCPConn) error, status int, code string) {

@@ -264,6 +264,7 @@ var _ = Describe("The options of callbacks", func() {
 		Entry("no key", func(o *bullmqpush.Options) { o.CallbackKeys = nil }, "only together"),
 		Entry("an invalid key", func(o *bullmqpush.Options) { o.CallbackKeys = []string{"whsec_!"} }, "CallbackKeys: key 1 of 1"),
 		Entry("a key that endpoints know", func(o *bullmqpush.Options) { o.CallbackKeys = []string{shared} }, "CallbackKeys has one of Keys"),
+		Entry("a key that endpoints know, without its prefix", func(o *bullmqpush.Options) { o.CallbackKeys = []string{strings.TrimPrefix(shared, "whsec_")} }, "CallbackKeys has one of Keys"),
 		Entry("a negative wait", func(o *bullmqpush.Options) { o.CallbackWait = -1 }, "CallbackWait is less than 0"),
 		Entry("no TLS", func(o *bullmqpush.Options) { o.CallbackURL = "http://jobs.example.com" }, "CallbackURL has no TLS"),
 		Entry("a query", func(o *bullmqpush.Options) { o.CallbackURL += "?a=1" }, "CallbackURL is not an absolute URL"),

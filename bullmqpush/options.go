@@ -135,7 +135,7 @@ func (o *Options) withDefaults() (Options, error) {
 		return d, errors.New("CallbackURL and CallbackKeys are set only together")
 	}
 	for _, key := range d.CallbackKeys {
-		if slices.Contains(d.Keys, key) {
+		if slices.ContainsFunc(d.Keys, func(other string) bool { return sameKey(key, other) }) {
 			return d, errors.New("CallbackKeys has one of Keys; endpoints must not know it")
 		}
 	}

@@ -126,6 +126,8 @@ var _ = Describe("The answer of an endpoint", func() {
 		Entry("no type", 200, "", `17`, `null`),
 		Entry("what is not JSON", 200, "application/json", `OK`, `null`),
 		Entry("too many brackets", 200, "application/json", strings.Repeat("[", 20000)+strings.Repeat("]", 20000), `null`),
+		Entry("more brackets than other readers can parse", 200, "application/json", strings.Repeat("[", 1001)+strings.Repeat("]", 1001), `null`),
+		Entry("a text that is not UTF-8", 200, "application/json", "\"\xff\"", `null`),
 	)
 
 	DescribeTable("with Retry-After runs the job again later without using an attempt:", func(status int, retryAfter func() string) {

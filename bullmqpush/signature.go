@@ -49,6 +49,13 @@ func parseKeys(texts []string) ([]key, error) {
 	return keys, nil
 }
 
+// sameKey reports whether two texts are the same key. A key may have several texts, for instance without
+// its prefix.
+func sameKey(a, b string) bool {
+	keys, err := parseKeys([]string{a, b})
+	return err == nil && hmac.Equal(keys[0], keys[1])
+}
+
 // sign returns one signature, without its scheme.
 func (k key) sign(id, timestamp string, body []byte) []byte {
 	mac := hmac.New(sha256.New, k)
