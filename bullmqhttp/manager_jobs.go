@@ -128,17 +128,23 @@ func (m *Manager) add(ctx context.Context, name string, data json.RawMessage, o 
 	return m.queue.Add(ctx, name, data, o)
 }
 
+// looks is how often a job that may have been added is looked for.
+const looks = 10
+
 // lookFor returns a job that may have been added, or nil if there is none, or if Redis can't be reached for
-// some seconds.
+// some seconds. It looks several times, because Redis may run the add after the connection has broken.
 func (m *Manager) lookFor(ctx context.Context, id string) (*bullmq.Job, bullmq.State) {
 	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
-	for {
+	for missing := 0; ; {
 		job, state, err := m.queue.JobAndState(ctx, id)
-		if err == nil {
+		switch {
+		case err == nil:
 			return job, state
+		case errors.Is(err, bullmq.ErrJobNotFound):
+			missing++
 		}
-		if errors.Is(err, bullmq.ErrJobNotFound) || errors.Is(err, bullmq.ErrClosed) {
+		if missing == looks || errors.Is(err, bullmq.ErrClosed) {
 			return nil, ""
 		}
 		select {
