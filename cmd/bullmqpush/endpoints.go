@@ -32,6 +32,8 @@ func (c *config) addEndpoints(text string) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("the endpoint of the queue %s is not a URL; write it like https://billing.example.com/jobs", e.queue)
+		case strings.Contains(e.queue, "://"): // the name may have a secret of another endpoint
+			return errors.New("write NAME=URL with https or http, such as invoices=https://billing.example.com/jobs")
 		case strings.ContainsAny(to.Host, ",;="):
 			return errors.New("separate several queues by spaces, or repeat the flag")
 		}

@@ -2,6 +2,9 @@ package main
 
 import "strings"
 
+// Web returns an HTTP server of the command.
+var Web = web
+
 // Check returns the error of the command for flags and variables of the environment.
 func Check(variables []string, arguments ...string) error {
 	return (&config{}).parse(arguments, func(name string) (string, bool) {

@@ -12,6 +12,13 @@ import (
 	command "github.com/17a2ac88/bullmq-go/cmd/bullmqpush"
 )
 
+var _ = It("The command limits how long the clients of its HTTP servers may hold a connection", func() {
+	web := command.Web(":8081", nil)
+	for _, limit := range []time.Duration{web.ReadHeaderTimeout, web.ReadTimeout, web.WriteTimeout, web.IdleTimeout} {
+		Expect(limit).To(And(BeNumerically(">=", 10*time.Second), BeNumerically("<=", time.Minute)))
+	}
+})
+
 var _ = DescribeTable("The command refuses what it can't use, and names the flag or the variable and the remedy:", func(variables, arguments []string, want string) {
 	Expect(command.Check(variables, arguments...)).To(MatchError(want))
 },
@@ -28,6 +35,8 @@ var _ = DescribeTable("The command refuses what it can't use, and names the flag
 		"BULLMQPUSH_QUEUE: separate several queues by spaces, or repeat the flag"),
 	Entry("a queue with two endpoints", nil, []string{"-queue", "a=https://example.com/1", "-queue", "a=https://example.com/2"},
 		`-queue "a=https://example.com/2": the queue a has two endpoints; give it one`),
+	Entry("an endpoint of another scheme before a valid one", keyed("BULLMQPUSH_QUEUE=a=htps://example.com?token=secret b=https://example.com"), nil,
+		"BULLMQPUSH_QUEUE: write NAME=URL with https or http, such as invoices=https://billing.example.com/jobs"),
 	Entry("an endpoint that is not a URL", keyed("BULLMQPUSH_QUEUE=a=https://exa%zzmple.com?token=secret"), nil,
 		"BULLMQPUSH_QUEUE: the endpoint of the queue a is not a URL; write it like https://billing.example.com/jobs"),
 	Entry("an endpoint without TLS", keyed(), []string{"-queue", "a=http://example.com/jobs?token=secret"},

@@ -34,7 +34,7 @@ func serve(c *config) error {
 		server.Handle(e.queue, e.send, c.workerOptions())
 	}
 	if c.listen != "" {
-		server.HandleHTTP(&http.Server{Addr: c.listen, Handler: probes(server), ReadHeaderTimeout: 10 * time.Second})
+		server.HandleHTTP(web(c.listen, probes(server)))
 	}
 	if c.callbackListen != "" {
 		callbacks, closeThem, err := c.callbacks(ctx, conn)
@@ -42,13 +42,21 @@ func serve(c *config) error {
 			return err
 		}
 		defer closeThem()
-		server.HandleHTTP(&http.Server{Addr: c.callbackListen, Handler: callbacks, ReadHeaderTimeout: 10 * time.Second})
+		server.HandleHTTP(web(c.callbackListen, callbacks))
 	}
 	if err := server.Run(ctx); err != nil {
 		return err
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// web returns an HTTP server. Its clients can't hold connections for long without a request.
+func web(address string, handler http.Handler) *http.Server {
+	return &http.Server{
+		Addr: address, Handler: handler,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute,
+	}
 }
 
 // workerOptions returns the options of the worker of each queue.
