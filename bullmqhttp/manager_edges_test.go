@@ -163,7 +163,7 @@ var _ = Describe("A submit whose reply is lost", func() {
 		m.add("theirs", &bullmq.JobOptions{JobID: "invoice-7"})
 		lost := proxy.LoseReply("EVALSHA")
 		_, err := m.m.Submit(ctx, "report", "ours", &bullmq.JobOptions{JobID: "invoice-7"})
-		Expect(lost).To(BeClosed())
+		Eventually(lost, "20s").Should(BeClosed())
 		Expect(err).To(MatchError(bullmqhttp.ErrJobExists))
 		Expect(string(direct.get("invoice-7").Data)).To(Equal(`"theirs"`))
 	})
@@ -176,7 +176,7 @@ var _ = Describe("A submit whose reply is lost", func() {
 		for _, delay := range []time.Duration{0, time.Hour} {
 			lost := proxy.LoseReply("EVALSHA")
 			job, err := m.m.Submit(ctx, "report", strings.Repeat("x", 10), &bullmq.JobOptions{Delay: delay})
-			Expect(lost).To(BeClosed())
+			Eventually(lost, "20s").Should(BeClosed())
 			Expect(err).NotTo(HaveOccurred())
 			Expect(job).To(Equal(direct.get(job.ID)))
 		}

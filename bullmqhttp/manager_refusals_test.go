@@ -284,7 +284,7 @@ var _ = Describe("A manager refuses over HTTP", func() {
 		m.add(1, nil) // the script is loaded
 		lost := proxy.LoseReply("EVALSHA")
 		added := m.post("", "/jobs", `{"name":"report","id":"a"}`)
-		Expect(lost).To(BeClosed())
+		Eventually(lost, "20s").Should(BeClosed())
 		Expect(added.status).To(Equal(http.StatusCreated), "it is the job of this call")
 
 		hangs := proxy.HangReply("EVALSHA")
