@@ -2,12 +2,12 @@ package bullmqhttp_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -343,18 +343,29 @@ var _ = Describe("A manager over HTTP", func() {
 	})
 
 	It("leaves the jobs ready, in their order, if the client disconnects in the middle of a claim", func() {
-		var gated atomic.Bool
-		arrived := make(chan struct{}, 1)
-		m := manage(bullmqhttp.ManagerOptions{CheckWorker: func(ctx context.Context, worker string) error {
-			if gated.Load() && worker == "anna" {
-				arrived <- struct{}{}
-				<-ctx.Done() // the client is gone, and the claim goes on
-			}
-			return nil
-		}})
-		m.none("anna")
-		gated.Store(true)
-		ids := []string{m.add(1, nil).ID, m.add(2, nil).ID, m.add(3, nil).ID}
+		name := fmt.Sprint("manager-", queues.Add(1))
+		direct := aside(name)
+		ids := []string{direct.add(1, nil).ID, direct.add(2, nil).ID, direct.add(3, nil).ID}
+		arrived, gone := make(chan struct{}, 1), make(chan context.Context, 1)
+		m := manageAs(name, bullmqhttp.ManagerOptions{
+			CheckWorker: func(ctx context.Context, worker string) error {
+				if worker == "anna" {
+					gone <- ctx
+				}
+				return nil
+			},
+			Fetcher: bullmq.FetcherOptions{Now: func() time.Time { // called by each fetch
+				if job, err := direct.m.Get(context.Background(), ids[0]); err == nil && job.State == bullmqhttp.Running {
+					select {
+					case ctx := <-gone:
+						arrived <- struct{}{}
+						<-ctx.Done() // the client is gone, and this fetch goes on
+					default:
+					}
+				}
+				return time.Now()
+			}},
+		})
 		m.abandon(`{"max":2}`, arrived)
 		for i, id := range ids {
 			job := m.get(id)
