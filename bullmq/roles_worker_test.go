@@ -168,7 +168,7 @@ var workerTasks = []task{
 			}
 		}
 		p.runJobsUntil(none, o, func(context.Context, *bullmq.Job) (any, error) { return "lost-on-its-way", nil })
-		p.Expect(lost).To(BeClosed())
+		p.Eventually(lost).Should(BeClosed())
 		p.Expect(p.others.queue.Counts(p.ctx, bullmq.StateCompleted)).To(HaveKeyWithValue(bullmq.StateCompleted, 1))
 	}},
 }

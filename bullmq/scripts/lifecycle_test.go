@@ -284,6 +284,11 @@ func live(f *fixture) {
 	Expect(served.Takes).To(HaveLen(2))
 	Expect(f.do("DEL", "bull:no-such-queue:meta", "bull:no-such-queue:events").Error()).To(Succeed())
 
+	summaries, err := NewQueueFinder(single{f.client}).Summaries(f.ctx, queues, 60)
+	ok(err)
+	Expect(summaries[0].Counts).To(HaveKeyWithValue(backend.Completed, BeNumerically(">", 0)))
+	Expect(summaries[1].Counts).To(HaveEach(0))
+
 	// Registered workers, and the limits of a name.
 	registered := backend.WorkerLease{ID: "w", Home: f.base, Queues: []string{f.base}, Lease: time.Minute, Record: "{}"}
 	registry := NewWorkerRegistry(single{f.client})
@@ -338,8 +343,9 @@ func live(f *fixture) {
 // single is a client of one server, which lists no keys.
 type single struct{ Client }
 
-func (single) IsCluster() bool                                    { return false }
-func (single) ScanKeys(context.Context, string) ([]string, error) { return nil, nil }
+func (single) IsCluster() bool                                            { return false }
+func (single) ScanKeys(context.Context, string) ([]string, error)         { return nil, nil }
+func (single) EachKey(context.Context, string, func([]string) bool) error { return nil }
 
 var _ = ginkgo.Describe("All scripts", func() {
 	ginkgo.DescribeTable("work together on a real Redis, in the dialect of", func(dialect Dialect, uncalled ...*command) {
