@@ -39,6 +39,9 @@ func Check() {
 // whether a number has been reused for another connection.
 const directory = "/dev/fd"
 
+// ofRuntime are the files with which the runtime waits for others. It opens them when the first one is waited for.
+var ofRuntime = []string{"anon_inode:[eventpoll]", "anon_inode:[eventfd]"}
+
 // open returns the open connections and files, or nil on systems that do not list them.
 func open() []string {
 	entries, err := os.ReadDir(directory)
@@ -51,6 +54,9 @@ func open() []string {
 		if runtime.GOOS == "linux" {
 			if target, err = os.Readlink(filepath.Join(directory, entry.Name())); err != nil {
 				continue // the descriptor of this listing, closed by now
+			}
+			if slices.Contains(ofRuntime, target) {
+				continue
 			}
 		}
 		files = append(files, target)
