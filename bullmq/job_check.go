@@ -102,6 +102,23 @@ func (o *JobOptions) normalize() {
 	}
 }
 
+// onlyClears reports whether Reset and Extra only clear options, which has no effect without
+// defaults. Two names have one: attempts, because the job is then stored without them, and
+// debounce, which BullMQ 6 refuses.
+func (o *JobOptions) onlyClears() bool {
+	for _, name := range o.Reset {
+		if option := jobOptionsByName[name]; option == nil || option.field == attemptsField {
+			return false
+		}
+	}
+	for name, text := range o.Extra {
+		if !isNull(text) || jobOptionsByName[name] != nil || name == "debounce" {
+			return false
+		}
+	}
+	return true
+}
+
 // asDefaults returns o as the defaults of a queue, without the job id, which is never
 // inherited.
 func (o JobOptions) asDefaults() JobOptions {

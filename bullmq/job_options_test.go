@@ -133,6 +133,9 @@ var _ = Describe("Job options", func() {
 		Entry("attempts", bullmq.JobOptions{Attempts: 2, Extra: map[string]json.RawMessage{"attempts": []byte("9")}}, `{"attempts":2}`),
 		Entry("telemetry", bullmq.JobOptions{Telemetry: &bullmq.JobTelemetry{Metadata: "own"}, Extra: map[string]json.RawMessage{"telemetry": []byte(`{"metadata":"m"}`)}},
 			`{"attempts":0,"tm":"own"}`),
+		Entry("named in Reset, and null options that are not known", bullmq.JobOptions{
+			KeepLogs: 3, Reset: []string{"keepLogs", "lifo"}, Extra: map[string]json.RawMessage{"repeat": json.RawMessage("null"), "tenant": json.RawMessage("null")},
+		}, `{"attempts":0,"kl":3}`),
 		Entry("named in Reset", bullmq.JobOptions{KeepLogs: 3, Reset: []string{"keepLogs", "lifo", "attempts"}}, `{"kl":3}`),
 	)
 

@@ -447,6 +447,10 @@ func (q *Queue) options(own *JobOptions) JobOptions {
 		return q.defaults
 	case len(own.Extra) == 0 && len(own.Reset) == 0 && q.defaults.plain():
 		return *own
+	case q.defaults.plain() && own.onlyClears(): // there is nothing to clear
+		o := *own
+		o.Extra = nil
+		return o
 	default:
 		return own.withDefaults(q.defaults)
 	}
