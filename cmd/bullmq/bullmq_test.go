@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
+	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
@@ -193,6 +194,51 @@ var _ = Describe("The command", func() {
 		Entry("bullmq 6", "6"),
 		Entry("bullmq 5", "5"),
 	)
+
+	It("lists schedulers, and follows events until it is interrupted", func() {
+		s := open()
+		orders := s.queue("orders")
+		_, err := orders.UpsertScheduler(ctx, "nightly", bullmq.Repeat{Pattern: "0 3 * * *", TimeZone: "Europe/Paris"}, &bullmq.JobTemplate{Name: "report"})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = orders.UpsertScheduler(ctx, "beat", bullmq.Repeat{Every: time.Hour}, &bullmq.JobTemplate{Name: "beat"})
+		Expect(err).NotTo(HaveOccurred())
+		output, _ := s.run(0, "schedulers", "orders")
+		Expect(lines(output)).To(ConsistOf(
+			And(HaveKeyWithValue("id", "nightly"), HaveKeyWithValue("pattern", "0 3 * * *"), HaveKeyWithValue("tz", "Europe/Paris"), HaveKey("next")),
+			And(HaveKeyWithValue("id", "beat"), HaveKeyWithValue("everyMs", 3600000.0))))
+		Expect(onTerminal(s.command("schedulers", "orders"), "")).To(MatchRegexp(`(?m)^beat +beat +every 1h0m0s `))
+
+		session, err := gexec.Start(s.command("tail", "orders", "--after", "0-0"), GinkgoWriter, GinkgoWriter)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { session.Kill().Wait("10s") })
+		s.add(orders, 1, "paint", nil, nil)
+		Eventually(session.Out, "20s").Should(gbytes.Say(`"event":"added","job":"\d+","fields":{"name":"paint"}`))
+		session.Signal(syscall.SIGTERM)
+		Eventually(session, "20s").Should(gexec.Exit(0))
+		Expect(string(session.Err.Contents())).To(MatchRegexp(`Continue with --after \d+-\d+`))
+	})
+
+	It("finds stranded jobs, and makes them ready again", func() {
+		s := open()
+		orders := s.queue("orders")
+		s.add(orders, 3, "paint", nil, nil)
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.redis.Addr()}, DisableCache: true})
+		Expect(err).NotTo(HaveOccurred())
+		defer client.Close()
+		Expect(client.Do(ctx, client.B().Lrem().Key("bull:orders:wait").Count(0).Element("2").Build()).Error()).To(Succeed())
+		output, _ := s.run(0, "stranded", "orders")
+		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("id", "2")))
+		output, _ = s.run(0, "repair", "orders", "--dry-run")
+		Expect(lines(output)).To(HaveLen(1))
+		_, errors := s.run(2, "repair", "orders")
+		Expect(errors).To(ContainSubstring("--yes"))
+		Expect(onTerminal(s.command("repair", "orders"), "n\n")).To(ContainSubstring("repair orders, which has 1 stranded jobs?"))
+		output, _ = s.run(0, "repair", "orders", "--yes")
+		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("id", "2")))
+		Expect(orders.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, 3))
+		output, _ = s.run(0, "stranded", "orders")
+		Expect(output).To(BeEmpty())
+	})
 
 	It("serves the dashboard until it is interrupted", func() {
 		s := open()

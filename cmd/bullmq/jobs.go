@@ -166,7 +166,7 @@ func newAdd(c *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return list(c, command, []map[string]string{{"id": job.ID}}, []string{"JOB"}, func(line map[string]string) []string { return []string{line["id"]} })
+			return c.listIDs(command, []string{job.ID})
 		},
 	}
 	flags := command.Flags()

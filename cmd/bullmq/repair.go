@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+func newStranded(c *client) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stranded QUEUE",
+		Short: "List unfinished jobs that no worker can fetch, because they are in no state",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
+				ids, err := queue.FindStrandedJobs(ctx)
+				if err != nil {
+					return err
+				}
+				return c.listIDs(command, ids)
+			})
+		},
+	}
+}
+
+func newRepair(c *client) *cobra.Command {
+	var dry, yes bool
+	command := &cobra.Command{
+		Use:   "repair QUEUE",
+		Short: "Make stranded jobs ready again, and join the lists that BullMQ 5 and 6 use differently",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if !dry && !yes && !isTerminal(command.InOrStdin()) {
+				return usageError{errors.New("the input is not a terminal that can be asked: list with --dry-run, and repair with --yes")}
+			}
+			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
+				if dry || !yes {
+					ids, err := queue.FindStrandedJobs(ctx)
+					if err != nil {
+						return err
+					}
+					if dry {
+						return c.listIDs(command, ids)
+					}
+					if !confirm(command, fmt.Sprintf("repair %s, which has %d stranded jobs?", printable(queue.Name(), longestCell), len(ids))) {
+						return errors.New("bullmq: nothing was changed")
+					}
+				}
+				ids, err := queue.RepairPaused(ctx)
+				if err != nil {
+					return err
+				}
+				return c.listIDs(command, ids)
+			})
+		},
+	}
+	command.Flags().BoolVar(&dry, "dry-run", false, "list the jobs, and change nothing")
+	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return command
+}
+
+// listIDs writes the ids of jobs.
+func (c *client) listIDs(command *cobra.Command, ids []string) error {
+	lines := make([]map[string]string, len(ids))
+	for i, id := range ids {
+		lines[i] = map[string]string{"id": id}
+	}
+	return list(c, command, lines, []string{"JOB"}, func(line map[string]string) []string { return []string{line["id"]} })
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// eventLine is an event in JSON.
+type eventLine struct {
+	ID     string            `json:"id"`
+	Time   time.Time         `json:"time"`
+	Event  bullmq.EventType  `json:"event"`
+	Job    string            `json:"job,omitempty"`
+	Missed int               `json:"missed,omitempty"`
+	Fields map[string]string `json:"fields"`
+}
+
+func newTail(c *client) *cobra.Command {
+	var after string
+	command := &cobra.Command{
+		Use:   "tail QUEUE",
+		Short: "Follow the events of a queue until it is interrupted",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			ctx := command.Context()
+			events, err := bullmq.NewQueueEvents(ctx, args[0], &bullmq.QueueEventsOptions{URL: cmp.Or(c.url, os.Getenv("REDIS_URL")), Prefix: c.prefix, LastEventID: after})
+			if err != nil {
+				return err
+			}
+			defer events.Close()
+			table := c.asTable(command)
+			for event, err := range events.All(ctx) {
+				if errors.Is(err, context.Canceled) {
+					break
+				}
+				if err != nil { // Redis is unreachable; the loop continues when it is back
+					_, _ = fmt.Fprintln(command.ErrOrStderr(), err)
+					continue
+				}
+				if err := writeEvent(command, lineOfEvent(event), table); err != nil {
+					return err
+				}
+			}
+			_, _ = fmt.Fprintf(command.ErrOrStderr(), "Continue with --after %s\n", events.LastEventID())
+			return nil
+		},
+	}
+	command.Flags().StringVar(&after, "after", "", "begin after the event with this id; 0-0 is before the oldest one (default only new events)")
+	return command
+}
+
+func lineOfEvent(event bullmq.Event) eventLine {
+	line := eventLine{ID: event.ID, Time: event.Time(), Event: event.Type, Job: event.JobID, Missed: event.Missed, Fields: map[string]string{}}
+	for i := 0; i+1 < len(event.Fields); i += 2 {
+		if name := event.Fields[i]; name != "event" && name != "jobId" {
+			line.Fields[name] = event.Fields[i+1]
+		}
+	}
+	return line
+}
+
+func writeEvent(command *cobra.Command, line eventLine, table bool) error {
+	out := command.OutOrStdout()
+	if !table {
+		return writeJSON(out, line)
+	}
+	if line.Missed > 0 {
+		_, _ = fmt.Fprintf(command.ErrOrStderr(), "at least %d events were removed before they could be read\n", line.Missed)
+	}
+	var detail []string
+	for _, name := range []string{"name", "prev", "failedReason", "returnvalue", "data", "delay"} {
+		if value, ok := line.Fields[name]; ok {
+			detail = append(detail, name+"="+printable(value, longestCell))
+		}
+	}
+	_, err := fmt.Fprintf(out, "%s  %-20s %-12s %s\n", line.Time.Format("15:04:05.000"), printable(line.Job, 20), line.Event, strings.Join(detail, " "))
+	return err
+}
