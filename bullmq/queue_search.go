@@ -90,7 +90,9 @@ type MatchResult struct {
 	Gone    int // number of jobs that no longer matched when it was their turn
 	// Failed has the error of each job for which do has failed.
 	Failed map[string]error
-	// Next is the After that continues. It is "" if all jobs have been read.
+	// Next is the After that continues. It is "" if all jobs have been read. It counts the jobs
+	// that were read, so it skips jobs if do has moved others out of their state. Then search
+	// again without After, and with a larger MaxRead.
 	Next string
 }
 
