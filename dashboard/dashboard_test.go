@@ -216,7 +216,7 @@ var _ = Describe("The dashboard", func() {
 		s := open(nil)
 		for _, path := range []string{"/", "/workers", "/assets/style.css", "/none", "/queues/none"} {
 			response, _ := s.get(path)
-			Expect(response.Header.Get("Content-Security-Policy")).To(HavePrefix("default-src 'none'; style-src 'self'"))
+			Expect(response.Header.Get("Content-Security-Policy")).To(HavePrefix("default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'"))
 			Expect(response.Header.Get("X-Content-Type-Options")).To(Equal("nosniff"))
 			Expect(response.Header.Get("Cache-Control")).To(Equal("no-store"))
 		}

@@ -1,6 +1,6 @@
 // Package dashboard shows queues, jobs and workers in a browser. It is an http.Handler
-// without dependencies beside the SDK. It reads queues of any client, also those that only
-// Node uses, and changes nothing.
+// without dependencies beside the SDK. It reads and changes queues of any client, also those
+// that only Node uses.
 //
 //	connection, err := bullmq.Connect(ctx, "redis://127.0.0.1:6379")
 //	…

@@ -83,25 +83,26 @@ func (d *Dashboard) value(queue string, job *bullmq.Job, name string) []byte {
 }
 
 // raw serves a value of a job whole, as text.
-func (d *Dashboard) raw(w http.ResponseWriter, r *http.Request) {
+func (d *Dashboard) raw(w http.ResponseWriter, r *http.Request) error {
+	if err := d.mayRead(r); err != nil {
+		return err
+	}
 	queue, err := d.open(r)
 	if err != nil {
-		d.fail(w, r, statusOf(err), err)
-		return
+		return err
 	}
 	defer queue.Close()
 	job, err := queue.Job(r.Context(), r.PathValue("job"))
 	if err != nil {
-		d.fail(w, r, statusOf(err), err)
-		return
+		return err
 	}
 	value := d.value(queue.Name(), job, r.PathValue("part"))
 	if value == nil {
-		d.fail(w, r, http.StatusNotFound, notFound{"the job has no such value"})
-		return
+		return notFound{"the job has no such value"}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write(value)
+	return nil
 }
 
 // timeline returns the times of a job in order.

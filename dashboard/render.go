@@ -1,0 +1,127 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+//go:embed templates/*.gohtml
+var templateFiles embed.FS
+
+//go:embed assets
+var assetFiles embed.FS
+
+// notFound is the error of a page that does not exist.
+type notFound struct{ what string }
+
+func (e notFound) Error() string { return e.what }
+
+// badRequest is the error of a request that can't be read.
+type badRequest struct{ error }
+
+// refused is the error of a request that its user may not make.
+type refused struct{ error }
+
+func statusOf(err error) int {
+	var missing notFound
+	var bad badRequest
+	var no refused
+	switch {
+	case errors.As(err, &missing), errors.Is(err, bullmq.ErrJobNotFound):
+		return http.StatusNotFound
+	case errors.As(err, &bad):
+		return http.StatusBadRequest
+	case errors.As(err, &no):
+		return http.StatusForbidden
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusServiceUnavailable
+}
+
+// fail shows an error.
+func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, status int, err error) {
+	d.render(w, r, status, "error", struct {
+		Status string
+		Text   string
+	}{http.StatusText(status), err.Error()})
+}
+
+// view is what the layout shows.
+type view struct {
+	Page     string // name of the template of the content
+	Content  any
+	ReadOnly bool
+}
+
+// render writes a page. Nothing is written before the template has ended, so that an error is
+// a page of its own.
+func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, status int, name string, content any) {
+	var text bytes.Buffer
+	if err := d.templates(r, name).ExecuteTemplate(&text, "layout.gohtml", view{name, content, d.o.ReadOnly}); err != nil {
+		http.Error(w, "dashboard: show the page "+name+": "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes())
+}
+
+// templates returns the layout with the content of one page.
+func (d *Dashboard) templates(r *http.Request, name string) *template.Template {
+	parsed := pages[name]
+	clone, err := parsed.Clone()
+	if err != nil {
+		panic(err) // a template that was executed can't be cloned; those in pages never are
+	}
+	return clone.Funcs(template.FuncMap{
+		"link": func(parts ...string) string { return d.link(parts...) },
+		"now":  d.o.Now,
+		// may reports whether the reader may use an action.
+		"may": func(action, queue, job string) bool {
+			return d.mayUse(r, Use{Action: action, Queue: queue, Job: job}) == nil
+		},
+	})
+}
+
+// link returns the path of a page below the base. Each part is escaped.
+func (d *Dashboard) link(parts ...string) string {
+	path := d.o.Base
+	for _, part := range parts {
+		path += "/" + url.PathEscape(part)
+	}
+	if len(parts) == 0 {
+		path += "/"
+	}
+	return path
+}
+
+// pages are the templates by the names of their files.
+var pages = func() map[string]*template.Template {
+	functions := template.FuncMap{
+		"link": func(...string) string { return "" }, "now": time.Now, "may": func(string, string, string) bool { return false }, // see templates
+		"count": formatCount, "number": number, "age": formatAge, "time": formatTime, "clock": formatClock, "bars": bars, "cut": cut, "states": func() []bullmq.State { return shownStates },
+		"actions": actionsOn,
+	}
+	all := map[string]*template.Template{}
+	files, err := templateFiles.ReadDir("templates")
+	if err != nil {
+		panic(err)
+	}
+	for _, file := range files {
+		if name := strings.TrimSuffix(file.Name(), path.Ext(file.Name())); name != "layout" {
+			all[name] = template.Must(template.New(name).Funcs(functions).ParseFS(templateFiles, "templates/layout.gohtml", "templates/"+file.Name()))
+		}
+	}
+	return all
+}()
