@@ -1,6 +1,7 @@
 package scripts
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
@@ -78,16 +79,16 @@ func load(name string) *command {
 func (c *command) compose(dialect Dialect) {
 	own := read(c.name+".lua", dialect)
 	f := form{keys: slices.Clone(own.queues)}
-	var parts []function
+	var available []function
 	seen := map[string]bool{}
 	var use func(file *luaFile)
 	use = func(file *luaFile) {
 		for _, name := range file.use {
 			if !seen[name] {
 				seen[name] = true
-				part := read(path.Join("parts", name+".lua"), dialect)
-				use(part)
-				parts = append(parts, functionsOf(part.body)...)
+				part := partOf(name, dialect)
+				use(&part.luaFile)
+				available = append(available, part.functions...)
 			}
 		}
 		for _, key := range file.keys {
@@ -114,7 +115,7 @@ func (c *command) compose(dialect Dialect) {
 	if c.rest {
 		fmt.Fprintf(&text, "local rest = %d\n", len(c.args)+1)
 	}
-	for _, part := range reached(parts, own.body) {
+	for _, part := range reached(available, own.body) {
 		text.WriteString(part.text)
 	}
 	text.WriteString(own.body)
@@ -165,12 +166,29 @@ func (f *form) resolve(text string) string {
 	for i, key := range f.keys {
 		at[nameOf(key)] = fmt.Sprintf("KEYS[%d]", i+1)
 	}
-	return identifier.ReplaceAllStringFunc(text, func(word string) string {
-		if key, ok := at[word]; ok {
-			return key
-		}
-		return word
+	var resolved strings.Builder
+	eachWord(text, func(between, word string) {
+		resolved.WriteString(between)
+		resolved.WriteString(cmp.Or(at[word], word))
 	})
+	return resolved.String()
+}
+
+// part is a parsed file of parts/.
+type part struct {
+	luaFile
+	functions []function
+}
+
+// parts are the parts that have been read. Most commands share them.
+var parts = map[Dialect]map[string]*part{V6: {}, V5: {}}
+
+func partOf(name string, dialect Dialect) *part {
+	if parts[dialect][name] == nil {
+		file := read(path.Join("parts", name+".lua"), dialect)
+		parts[dialect][name] = &part{*file, functionsOf(file.body)}
+	}
+	return parts[dialect][name]
 }
 
 // luaFile is a parsed file: its directives, and its text without comment lines. The server

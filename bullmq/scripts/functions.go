@@ -1,18 +1,15 @@
 package scripts
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 )
 
 // function is a function of a part. Its text includes the declarations of variables before it.
-type function struct{ name, text string }
-
-var (
-	functionStart = regexp.MustCompile(`^(?:local )?function (\w+)`)
-	identifier    = regexp.MustCompile(`[A-Za-z_]\w*`)
-)
+type function struct {
+	name, text string
+	words      map[string]bool // identifiers in the text
+}
 
 // functionsOf splits the body of a part into functions. A function ends with the line
 // "end".
@@ -21,11 +18,12 @@ func functionsOf(body string) (functions []function) {
 	name := ""
 	for line := range strings.Lines(body + "\n") {
 		lines = append(lines, line)
-		if match := functionStart.FindStringSubmatch(line); match != nil {
-			name = match[1]
+		if rest, ok := strings.CutPrefix(strings.TrimPrefix(line, "local "), "function "); ok {
+			name = rest[:wordLength(rest)]
 		}
 		if strings.TrimRight(line, "\n") == "end" {
-			functions = append(functions, function{name, strings.Join(lines, "")})
+			text := strings.Join(lines, "")
+			functions = append(functions, function{name, text, wordsOf(text)})
 			lines, name = nil, ""
 		}
 	}
@@ -39,14 +37,50 @@ func functionsOf(body string) (functions []function) {
 // Redis creates all functions of a script at every call, so unused functions would cost time.
 func reached(functions []function, text string) []function {
 	needed := map[string]bool{}
-	for texts := []string{text}; len(texts) > 0; texts = texts[1:] {
-		words := identifier.FindAllString(texts[0], -1)
+	for texts := []map[string]bool{wordsOf(text)}; len(texts) > 0; texts = texts[1:] {
 		for _, f := range functions {
-			if !needed[f.name] && slices.Contains(words, f.name) {
+			if !needed[f.name] && texts[0][f.name] {
 				needed[f.name] = true
-				texts = append(texts, f.text)
+				texts = append(texts, f.words)
 			}
 		}
 	}
 	return slices.DeleteFunc(functions, func(f function) bool { return !needed[f.name] })
+}
+
+// wordsOf returns the identifiers in a text. All processes compose the scripts when they
+// start, so regular expressions would be too slow here.
+func wordsOf(text string) map[string]bool {
+	words := map[string]bool{}
+	eachWord(text, func(_, word string) { words[word] = true })
+	return words
+}
+
+// eachWord passes each identifier to found, with the text between it and the one before. Last
+// it passes the text after the last one, with an empty word.
+func eachWord(text string, found func(between, word string)) {
+	rest := 0
+	for i := 0; i < len(text); i++ {
+		if !isWord(text[i]) || text[i] >= '0' && text[i] <= '9' {
+			continue
+		}
+		end := i + wordLength(text[i:])
+		found(text[rest:i], text[i:end])
+		rest, i = end, end-1
+	}
+	found(text[rest:], "")
+}
+
+// wordLength returns how many letters, digits and underscores a text begins with.
+func wordLength(text string) int {
+	for i := range len(text) {
+		if !isWord(text[i]) {
+			return i
+		}
+	}
+	return len(text)
+}
+
+func isWord(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
