@@ -23,6 +23,8 @@ type RouteInfo struct {
 	Age time.Duration
 	// Workers are the workers that serve the route.
 	Workers []WorkerInfo
+	// Err is why the jobs of the route can't be read, such as a key of the wrong type.
+	Err error
 }
 
 // IsServed reports whether a worker serves the route. A worker that stops does not count.
@@ -32,7 +34,9 @@ func (r *RouteInfo) IsServed() bool {
 
 // Routes lists the routes of the queue that are registered, sorted by name, with their jobs
 // and their workers. The jobs of a route that no worker serves wait. Routes makes two calls
-// for each route.
+// for each route. If the jobs of a route can't be read, its RouteInfo.Err says why, and the
+// other routes are still listed. Routes returns an error if the context ends, or if the list
+// of the routes can't be read.
 func (q *Queue) Routes(ctx context.Context) ([]RouteInfo, error) {
 	found, err := q.listRoutes(ctx)
 	if err != nil {
@@ -46,29 +50,39 @@ func (q *Queue) listRoutes(ctx context.Context) ([]RouteInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []RouteInfo
+	found := make([]RouteInfo, 0, len(names))
 	for _, name := range names {
-		c, err := q.core.sibling(q.core.keys.prefix, name)
-		if err != nil {
-			return nil, err
-		}
-		route := Queue{core: c}
 		info := RouteInfo{Name: name, Workers: servers(name, workers)}
 		_, info.Target, _ = parseRoute(name)
-		if info.Counts, err = route.Counts(ctx); err != nil {
-			return nil, err
-		}
-		info.Ready = info.Counts[StateWaiting] + info.Counts[StatePrioritized]
-		if info.Ready > 0 {
-			ages, err := route.Ages(ctx, StateWaiting, StatePrioritized)
-			if err != nil {
-				return nil, err
-			}
-			info.Age = max(ages[StateWaiting], ages[StatePrioritized])
+		info.Err = q.readRoute(ctx, &info)
+		if info.Err != nil && ctx.Err() != nil {
+			return nil, info.Err
 		}
 		found = append(found, info)
 	}
 	return found, nil
+}
+
+// readRoute reads the jobs of a route.
+func (q *Queue) readRoute(ctx context.Context, info *RouteInfo) error {
+	c, err := q.core.sibling(q.core.keys.prefix, info.Name)
+	if err != nil {
+		return err
+	}
+	route := Queue{core: c}
+	if info.Counts, err = route.Counts(ctx); err != nil {
+		return err
+	}
+	info.Ready = info.Counts[StateWaiting] + info.Counts[StatePrioritized]
+	if info.Ready == 0 {
+		return nil
+	}
+	ages, err := route.Ages(ctx, StateWaiting, StatePrioritized)
+	if err != nil {
+		return err
+	}
+	info.Age = max(ages[StateWaiting], ages[StatePrioritized])
+	return nil
 }
 
 // workers returns the names of the registered routes, sorted, and the workers of the queue,

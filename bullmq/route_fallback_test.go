@@ -60,6 +60,18 @@ var _ = Describe("A route that no worker serves", func() {
 		}).Should(Succeed())
 	})
 
+	It("is listed with its error if its jobs can't be read", func() {
+		add(bullmq.JobOptions{Target: gpu()})
+		add(bullmq.JobOptions{Target: &bullmq.Target{Region: "eu"}})
+		Expect(redisDo("SET", keyOf(name+"@gpu", "wait"), "not a list").Error()).To(Succeed())
+		routes, err := queue.Routes(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(routes).To(HaveLen(2))
+		Expect(routes[0].Err).To(MatchError(ContainSubstring("WRONGTYPE")))
+		Expect(routes[1].Err).NotTo(HaveOccurred())
+		Expect(routes[1].Ready).To(Equal(1))
+	})
+
 	It("keeps jobs without a fallback, and those whose time has not come", func() {
 		add(bullmq.JobOptions{Target: gpu()})
 		add(bullmq.JobOptions{Target: gpuOr(&bullmq.Target{Region: "eu"}, time.Hour)})

@@ -162,7 +162,7 @@ func (c *Queues) addState(add func(*prometheus.Desc, prometheus.ValueType, float
 		add(c.maximum, prometheus.GaugeValue, float64(*limit))
 	}
 	for _, route := range s.routes {
-		if !route.IsServed() {
+		if !route.IsServed() && route.Err == nil {
 			add(c.unserved, prometheus.GaugeValue, float64(route.Ready), route.Name)
 		}
 	}
