@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,19 +32,10 @@ var actions = []action{
 	}},
 }
 
-// result tells what an action has done, in JSON.
-type result struct {
-	Matched int               `json:"matched"`
-	Done    int               `json:"done"`
-	Gone    int               `json:"gone,omitempty"`
-	Failed  map[string]string `json:"failed,omitempty"`
-	More    bool              `json:"more,omitempty"`
-	DryRun  bool              `json:"dryRun,omitempty"`
-}
-
 func newAction(c *client, a action) *cobra.Command {
 	var o conditions
-	var all, dry, yes bool
+	var all bool
+	var change change
 	command := &cobra.Command{
 		Use:   a.verb + " QUEUE [ID...]",
 		Short: a.short,
@@ -59,21 +48,26 @@ func newAction(c *client, a action) *cobra.Command {
 				return usageError{errors.New("give either ids or conditions")}
 			case !byID && !all && !o.any():
 				return usageError{errors.New("give ids, conditions such as --error, or --all")}
-			case !byID && !dry && !yes && !isTerminal(command.InOrStdin()):
-				return usageError{errors.New("the input is not a terminal that can be asked: count with --dry-run, and " + a.verb + " with --yes")}
+			}
+			if err := o.check(); err != nil {
+				return err
+			}
+			if !byID {
+				if err := change.check(command, a.verb); err != nil {
+					return err
+				}
 			}
 			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
 				if byID {
-					return a.onIDs(ctx, c, command, queue, args[1:], dry)
+					return a.onIDs(ctx, c, command, queue, args[1:], change.dry)
 				}
-				return a.onMatches(ctx, c, command, queue, o.search(c), dry, yes)
+				return a.onMatches(ctx, c, command, queue, o.search(c), change)
 			})
 		},
 	}
 	o.add(command.Flags(), a.state)
 	command.Flags().BoolVar(&all, "all", false, "all jobs of the states")
-	command.Flags().BoolVar(&dry, "dry-run", false, "count the jobs, and change nothing")
-	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	change.add(command, "count the jobs")
 	return command
 }
 
@@ -98,20 +92,22 @@ func (a action) onIDs(ctx context.Context, c *client, command *cobra.Command, qu
 	if len(ids) == 1 && missing != nil {
 		return missing
 	}
-	return a.report(c, command, r)
+	return c.report(command, a.done, r)
 }
 
-func (a action) onMatches(ctx context.Context, c *client, command *cobra.Command, queue *bullmq.Queue, search bullmq.JobSearch, dry, yes bool) error {
-	if dry || !yes {
+func (a action) onMatches(ctx context.Context, c *client, command *cobra.Command, queue *bullmq.Queue, search bullmq.JobSearch, change change) error {
+	if change.dry || !change.yes {
 		counted, err := queue.EachMatch(ctx, search, nil)
 		if err != nil {
 			return err
 		}
-		if dry {
-			return a.report(c, command, result{Matched: counted.Matched, More: counted.Next != "", DryRun: true})
+		if change.dry {
+			return c.report(command, a.done, result{Matched: counted.Matched, More: counted.Next != "", DryRun: true})
 		}
-		if counted.Matched > 0 && !confirm(command, fmt.Sprintf("%s %d jobs of %s?", a.verb, counted.Matched, printable(queue.Name(), longestCell))) {
-			return errors.New("bullmq: nothing was changed")
+		if counted.Matched > 0 {
+			if err := change.ask(command, fmt.Sprintf("%s %s of %s?", a.verb, jobs(counted.Matched), printable(queue.Name(), longestCell))); err != nil {
+				return err
+			}
 		}
 	}
 	found, err := queue.EachMatch(ctx, search, func(ctx context.Context, job *bullmq.Job) error { return a.do(ctx, queue, job) })
@@ -122,61 +118,5 @@ func (a action) onMatches(ctx context.Context, c *client, command *cobra.Command
 	for id, err := range found.Failed {
 		r.fail(id, err)
 	}
-	return errors.Join(a.report(c, command, r), err)
-}
-
-func (r *result) fail(id string, err error) {
-	if r.Failed == nil {
-		r.Failed = map[string]string{}
-	}
-	r.Failed[id] = err.Error()
-}
-
-// report writes what was done. It returns an error if an action has failed.
-func (a action) report(c *client, command *cobra.Command, r result) error {
-	out := command.OutOrStdout()
-	if !c.asTable(command) {
-		if err := writeJSON(out, r); err != nil {
-			return err
-		}
-	} else if r.DryRun {
-		_, _ = fmt.Fprintf(out, "%d jobs match\n", r.Matched-len(r.Failed))
-	} else {
-		_, _ = fmt.Fprintf(out, "%d of %d jobs %s\n", r.Done, r.Matched, a.done)
-	}
-	if r.More {
-		_, _ = fmt.Fprintln(command.ErrOrStderr(), "There may be more jobs that match: raise --max-read or --timeout, or repeat the command.")
-	}
-	if len(r.Failed) == 0 {
-		return nil
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "bullmq: %d jobs were not %s:", len(r.Failed), a.done)
-	for id, reason := range r.Failed {
-		fmt.Fprintf(&text, "\n  %s: %s", printable(id, longestCell), printable(reason, 200))
-	}
-	return errors.New(text.String())
-}
-
-// confirm asks a question on the terminal.
-func confirm(command *cobra.Command, question string) bool {
-	_, _ = fmt.Fprint(command.ErrOrStderr(), question, " [y/N] ")
-	answer, _ := bufio.NewReader(command.InOrStdin()).ReadString('\n')
-	return strings.EqualFold(strings.TrimSpace(answer), "y") || strings.EqualFold(strings.TrimSpace(answer), "yes")
-}
-
-// onQueues returns a command that makes a call for each of some queues.
-func onQueues(c *client, verb, short string, call func(*bullmq.Queue, context.Context) error) *cobra.Command {
-	return &cobra.Command{
-		Use:   verb + " QUEUE...",
-		Short: short,
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(command *cobra.Command, args []string) error {
-			var failed error
-			for _, name := range args {
-				failed = errors.Join(failed, c.withQueue(command, name, func(ctx context.Context, queue *bullmq.Queue) error { return call(queue, ctx) }))
-			}
-			return failed
-		},
-	}
+	return errors.Join(c.report(command, a.done, r), err)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,47 +14,70 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
+	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/suite"
 )
 
+// programVariable has the path of the compiled command, for the processes of the suite.
+const programVariable = "BULLMQ_TEST_PROGRAM"
+
 func TestCommand(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(20 * time.Second)
-	suite.RunWhole(t, "cmd/bullmq")
+	if os.Getenv(programVariable) == "" {
+		program := filepath.Join(t.TempDir(), "bullmq")
+		if output, err := exec.Command("go", "build", "-ldflags=-w", "-o", program, ".").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		t.Setenv(programVariable, program)
+	}
+	suite.Run(t, "cmd/bullmq")
 }
 
-// program is the compiled command.
-var program string
+var _ = BeforeEach(suite.Select)
+
+// server is the Redis of all specs of a process. Each has a database.
+var (
+	server    *redisserver.Server
+	databases int
+)
 
 var _ = BeforeSuite(func() {
-	program = filepath.Join(GinkgoT().TempDir(), "bullmq")
-	output, err := exec.Command("go", "build", "-ldflags=-w", "-o", program, ".").CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), string(output))
+	var err error
+	server, err = redisserver.Start(redisserver.Options{Config: []string{"databases 256"}})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(server.Close)
 })
 
 // site is a Redis of a spec.
 type site struct {
-	redis      *redisserver.Server
+	url        string
+	prefix     string
 	connection *bullmq.Connection
 }
 
+// open returns an empty database.
 func open() *site {
 	GinkgoHelper()
-	redis, err := redisserver.Start(redisserver.Options{})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(redis.Close)
-	connection, err := bullmq.Connect(context.Background(), redis.URL())
+	databases++
+	return openAt(fmt.Sprint(server.URL(), "/", databases), bullmq.DefaultPrefix)
+}
+
+func openAt(url, prefix string) *site {
+	GinkgoHelper()
+	connection, err := bullmq.Connect(context.Background(), url)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(connection.Close)
-	return &site{redis, connection}
+	return &site{url, prefix, connection}
 }
 
 func (s *site) queue(name string) *bullmq.Queue {
 	GinkgoHelper()
-	queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: s.connection})
+	queue, err := bullmq.NewQueue(context.Background(), name, &bullmq.QueueOptions{Connection: s.connection, Prefix: s.prefix})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(queue.Close)
 	return queue
@@ -72,8 +96,8 @@ func (s *site) add(queue *bullmq.Queue, count int, name string, data any, option
 
 // command returns the program with arguments.
 func (s *site) command(arguments ...string) *exec.Cmd {
-	command := exec.Command(program, arguments...)
-	command.Env = append(os.Environ(), "REDIS_URL="+s.redis.URL())
+	command := exec.Command(os.Getenv(programVariable), append(arguments, "--prefix", s.prefix)...)
+	command.Env = append(os.Environ(), "REDIS_URL="+s.url)
 	return command
 }
 
@@ -84,6 +108,68 @@ func (s *site) run(code int, arguments ...string) (output, errors string) {
 	Expect(err).NotTo(HaveOccurred())
 	Eventually(session, "30s").Should(gexec.Exit(code))
 	return string(session.Out.Contents()), string(session.Err.Contents())
+}
+
+// client returns a connection to the database.
+func (s *site) client() rueidis.Client {
+	GinkgoHelper()
+	option, err := rueidis.ParseURL(s.url)
+	Expect(err).NotTo(HaveOccurred())
+	option.DisableCache = true
+	client, err := rueidis.NewClient(option)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(client.Close)
+	return client
+}
+
+// dump returns all keys with their values.
+func (s *site) dump() map[string]string {
+	GinkgoHelper()
+	client := s.client()
+	keys, err := client.Do(ctx, client.B().Keys().Pattern("*").Build()).AsStrSlice()
+	Expect(err).NotTo(HaveOccurred())
+	values := map[string]string{}
+	for _, key := range keys {
+		values[key], err = client.Do(ctx, client.B().Dump().Key(key).Build()).ToString()
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return values
+}
+
+// node is a program of Node that makes the calls of BullMQ.
+type node struct {
+	*site
+	process *nodeprocess.Process
+	calls   int
+}
+
+// openNode returns a prefix that only Node has used, and a program that uses it.
+func openNode(version string) *node {
+	GinkgoHelper()
+	databases++
+	prefix := fmt.Sprint("node", databases)
+	process, err := nodeprocess.Start("driver.mjs", "-redis", server.Addr(), "-prefix", prefix, "-bullmq", version)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(process.Stop)
+	return &node{site: openAt(server.URL(), prefix), process: process}
+}
+
+// call makes a call and returns its result.
+func (n *node) call(operation string, arguments map[string]any) any {
+	GinkgoHelper()
+	n.calls++
+	Expect(n.process.Send(map[string]any{"id": n.calls, "op": operation, "args": arguments})).To(Succeed())
+	waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	line, err := n.process.WaitFor(waiting, func(nodeprocess.Line) bool { return true })
+	Expect(err).NotTo(HaveOccurred())
+	var response struct {
+		Result any
+		Error  any
+	}
+	Expect(line.Decode(&response)).To(Succeed())
+	Expect(response.Error).To(BeNil())
+	return response.Result
 }
 
 // lines decodes the output, a value of JSON in each line.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
-	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
@@ -140,7 +138,7 @@ var _ = Describe("The command", func() {
 		Expect(orders.JobState(ctx, "3")).To(Equal(bullmq.StateWaiting))
 		output, errors := s.run(1, "promote", "orders", "3", "1")
 		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("matched", 2.0)))
-		Expect(errors).To(ContainSubstring("2 jobs were not promoted"))
+		Expect(errors).To(ContainSubstring("not promoted:\n  1: "))
 		output, _ = s.run(0, "remove", "orders", "1", "2", "--dry-run")
 		Expect(lines(output)).To(HaveExactElements(And(HaveKeyWithValue("matched", 2.0), HaveKeyWithValue("done", 0.0))))
 		s.run(0, "remove", "orders", "1", "2")
@@ -172,10 +170,10 @@ var _ = Describe("The command", func() {
 	})
 
 	DescribeTable("works on the queues of Node", func(version string) {
-		s := open()
+		s := openAt(server.URL(), "bull"+version)
 		start := func(script string, arguments ...string) *nodeprocess.Process {
 			GinkgoHelper()
-			process, err := nodeprocess.Start(script, append([]string{"-redis", s.redis.Addr(), "-queue", "orders", "-bullmq", version}, arguments...)...)
+			process, err := nodeprocess.Start(script, append([]string{"-redis", server.Addr(), "-prefix", s.prefix, "-queue", "orders", "-bullmq", version}, arguments...)...)
 			Expect(err).NotTo(HaveOccurred())
 			DeferCleanup(process.Stop)
 			return process
@@ -222,9 +220,7 @@ var _ = Describe("The command", func() {
 		s := open()
 		orders := s.queue("orders")
 		s.add(orders, 3, "paint", nil, nil)
-		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.redis.Addr()}, DisableCache: true})
-		Expect(err).NotTo(HaveOccurred())
-		defer client.Close()
+		client := s.client()
 		Expect(client.Do(ctx, client.B().Lrem().Key("bull:orders:wait").Count(0).Element("2").Build()).Error()).To(Succeed())
 		output, _ := s.run(0, "stranded", "orders")
 		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("id", "2")))
@@ -232,7 +228,7 @@ var _ = Describe("The command", func() {
 		Expect(lines(output)).To(HaveLen(1))
 		_, errors := s.run(2, "repair", "orders")
 		Expect(errors).To(ContainSubstring("--yes"))
-		Expect(onTerminal(s.command("repair", "orders"), "n\n")).To(ContainSubstring("repair orders, which has 1 stranded jobs?"))
+		Expect(onTerminal(s.command("repair", "orders"), "n\n")).To(ContainSubstring("repair orders, which has 1 stranded job?"))
 		output, _ = s.run(0, "repair", "orders", "--yes")
 		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("id", "2")))
 		Expect(orders.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, 3))
@@ -266,41 +262,6 @@ var _ = Describe("The command", func() {
 			shown := onTerminal(s.command(arguments...), "")
 			Expect(shown).NotTo(ContainSubstring("\x1b"), strings.Join(arguments, " "))
 			Expect(shown).NotTo(ContainSubstring("\x07"), strings.Join(arguments, " "))
-		}
-	})
-
-	It("says what is wrong with the command line, and does nothing", func() {
-		s := open()
-		s.add(s.queue("orders"), 1, "paint", nil, nil)
-		for arguments, text := range map[string]string{
-			"nonsense":              "unknown command",
-			"jobs":                  "accepts 1 arg",
-			"jobs orders --limit x": "invalid argument",
-			"queues --none":         "unknown flag",
-			"remove orders 1 --all": "either ids or conditions",
-			"queues --json --table": "--json or --table",
-			"dashboard extra":       "unknown command",
-		} {
-			_, errors := s.run(2, strings.Fields(arguments)...)
-			Expect(errors).To(ContainSubstring(text), arguments)
-		}
-		_, errors := s.run(1, "jobs", "orders", "--state", "done")
-		Expect(errors).To(ContainSubstring(`there is no state "done"`))
-		_, errors = s.run(1, "queues", "--redis", "redis://127.0.0.1:1", "--timeout", "5s")
-		Expect(errors).To(ContainSubstring("connection refused"))
-		output, _ := s.run(0, "--help")
-		for _, command := range []string{"queues", "jobs", "job", "add", "retry", "promote", "remove", "cancel", "pause", "resume", "workers", "dashboard", "completion"} {
-			Expect(output).To(MatchRegexp(`(?m)^  ` + command + ` `))
-		}
-	})
-})
-
-var _ = Describe("The page about the command", func() {
-	It("has every command", func() {
-		page, err := os.ReadFile("../../docs/operating.md")
-		Expect(err).NotTo(HaveOccurred())
-		for _, command := range newRoot().Commands() {
-			Expect(string(page)).To(MatchRegexp("(?m)^\\| .*`bullmq "+command.Name()+"[ `]"), command.Name())
 		}
 	})
 })

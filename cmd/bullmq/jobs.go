@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,13 +30,23 @@ func (o *conditions) add(flags *pflag.FlagSet, state string) {
 	if state != "" {
 		states = []string{state}
 	}
-	flags.StringSliceVar(&o.states, "state", states, "states of the jobs: active, waiting, prioritized, delayed, waiting-children, failed, completed (default all)")
+	flags.StringSliceVar(&o.states, "state", states, "states of the jobs: "+strings.Join(stateNames(), ", ")+" (default all)")
 	flags.StringVar(&o.name, "name", "", "name of the jobs")
 	flags.StringVar(&o.data, "data", "", "a text in their data; case is ignored")
 	flags.StringVar(&o.error, "error", "", "a text in their error; case is ignored")
 	flags.DurationVar(&o.olderThan, "older-than", 0, "only jobs that were added longer ago, such as 24h")
 	flags.DurationVar(&o.newerThan, "newer-than", 0, "only jobs that were added later")
 	flags.IntVar(&o.maxRead, "max-read", 1_000_000, "read at most this number of jobs")
+}
+
+// check returns an error if a flag has a value that is not possible.
+func (o *conditions) check() error {
+	for _, state := range o.states {
+		if err := checkState(state); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(notNegative("older-than", int(o.olderThan)), notNegative("newer-than", int(o.newerThan)), notNegative("max-read", o.maxRead))
 }
 
 // any reports whether a condition other than the state is set.
@@ -81,6 +92,9 @@ func newJobs(c *client) *cobra.Command {
 		Short: "List the jobs of a queue, the newest first",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
+			if err := cmp.Or(o.check(), notNegative("limit", limit)); err != nil {
+				return err
+			}
 			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
 				search := o.search(c)
 				search.Limit, search.After = limit, after

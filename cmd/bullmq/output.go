@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -124,3 +126,6 @@ func short(d time.Duration) string {
 	}
 	return fmt.Sprintf("%.1fd", d.Hours()/24)
 }
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[V any](values map[string]V) []string { return slices.Sorted(maps.Keys(values)) }

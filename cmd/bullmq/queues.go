@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,10 +98,61 @@ func (l queueLine) row() []string {
 	return append(cells, oldest, strings.Join(remarks, ", "))
 }
 
+// pauseLine is a queue that was paused or resumed, in JSON.
+type pauseLine struct {
+	Queue   string `json:"queue"`
+	Paused  bool   `json:"paused"`
+	Waiting int    `json:"waiting"` // with those that have a priority
+	Active  int    `json:"active"`
+	DryRun  bool   `json:"dryRun,omitempty"`
+}
+
 func newPause(c *client) *cobra.Command {
-	return onQueues(c, "pause", "Pause queues: no worker fetches jobs until they are resumed", (*bullmq.Queue).Pause)
+	return newPausing(c, "pause", "Pause queues: no worker fetches jobs until they are resumed", true, (*bullmq.Queue).Pause)
 }
 
 func newResume(c *client) *cobra.Command {
-	return onQueues(c, "resume", "Resume paused queues", (*bullmq.Queue).Resume)
+	return newPausing(c, "resume", "Resume paused queues", false, (*bullmq.Queue).Resume)
+}
+
+// newPausing returns a command that pauses or resumes queues. It shows how many jobs wait then.
+func newPausing(c *client, verb, short string, paused bool, call func(*bullmq.Queue, context.Context) error) *cobra.Command {
+	var dry bool
+	command := &cobra.Command{
+		Use:   verb + " QUEUE...",
+		Short: short,
+		Long:  short + ". Running jobs go on.",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			var failed error
+			var lines []pauseLine
+			for _, name := range args {
+				failed = errors.Join(failed, c.withQueue(command, name, func(ctx context.Context, queue *bullmq.Queue) error {
+					line := pauseLine{Queue: name, Paused: paused, DryRun: dry}
+					if !dry {
+						if err := call(queue, ctx); err != nil {
+							return err
+						}
+					}
+					counts, err := queue.Counts(ctx, bullmq.StateWaiting, bullmq.StatePrioritized, bullmq.StateActive)
+					if err != nil {
+						return err
+					}
+					line.Waiting = counts[bullmq.StateWaiting] + counts[bullmq.StatePaused] + counts[bullmq.StatePrioritized]
+					line.Active = counts[bullmq.StateActive]
+					lines = append(lines, line)
+					return nil
+				}))
+			}
+			return errors.Join(list(c, command, lines, []string{"QUEUE", "PAUSED", "WAITING", "ACTIVE", ""}, func(l pauseLine) []string {
+				remark := ""
+				if l.DryRun {
+					remark = "nothing was changed"
+				}
+				return []string{l.Queue, map[bool]string{true: "yes", false: "no"}[l.Paused], fmt.Sprint(l.Waiting), fmt.Sprint(l.Active), remark}
+			}), failed)
+		},
+	}
+	command.Flags().BoolVar(&dry, "dry-run", false, "count the jobs that wait, and change nothing")
+	return command
 }

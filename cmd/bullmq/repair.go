@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -28,26 +27,26 @@ func newStranded(c *client) *cobra.Command {
 }
 
 func newRepair(c *client) *cobra.Command {
-	var dry, yes bool
+	var change change
 	command := &cobra.Command{
 		Use:   "repair QUEUE",
 		Short: "Make stranded jobs ready again, and join the lists that BullMQ 5 and 6 use differently",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			if !dry && !yes && !isTerminal(command.InOrStdin()) {
-				return usageError{errors.New("the input is not a terminal that can be asked: list with --dry-run, and repair with --yes")}
+			if err := change.check(command, "repair"); err != nil {
+				return err
 			}
 			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
-				if dry || !yes {
+				if change.dry || !change.yes {
 					ids, err := queue.FindStrandedJobs(ctx)
 					if err != nil {
 						return err
 					}
-					if dry {
+					if change.dry {
 						return c.listIDs(command, ids)
 					}
-					if !confirm(command, fmt.Sprintf("repair %s, which has %d stranded jobs?", printable(queue.Name(), longestCell), len(ids))) {
-						return errors.New("bullmq: nothing was changed")
+					if err := change.ask(command, fmt.Sprintf("repair %s, which has %s?", printable(queue.Name(), longestCell), count(len(ids), "stranded job", "stranded jobs"))); err != nil {
+						return err
 					}
 				}
 				ids, err := queue.RepairPaused(ctx)
@@ -58,8 +57,7 @@ func newRepair(c *client) *cobra.Command {
 			})
 		},
 	}
-	command.Flags().BoolVar(&dry, "dry-run", false, "list the jobs, and change nothing")
-	command.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	change.add(command, "list the jobs")
 	return command
 }
 

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// misuse runs a command line in this process, and returns its error. Many would take long as
+// processes.
+func (s *site) misuse(line string) error {
+	GinkgoHelper()
+	root := newRoot()
+	root.SetArgs(append(strings.Fields(line), "--redis", s.url, "--prefix", s.prefix))
+	root.SetIn(&bytes.Buffer{})
+	root.SetOut(GinkgoWriter)
+	root.SetErr(GinkgoWriter)
+	return root.ExecuteContext(ctx)
+}
+
+var _ = Describe("The command line", func() {
+	It("is refused if it is wrong, and nothing is done", func() {
+		s := open()
+		s.add(s.queue("orders"), 2, "paint", nil, nil)
+		before := s.dump()
+		for line, text := range map[string]string{
+			"nonsense":                "unknown command",
+			"jobs":                    "accepts 1 arg",
+			"jobs orders --limit x":   "invalid argument",
+			"jobs orders --limit -1":  "--limit is negative",
+			"jobs orders --state odd": `there is no state "odd"`,
+			"queues --none":           "unknown flag",
+			"queues --json --table":   "--json or --table",
+			"dashboard extra":         "unknown command",
+
+			"remove orders 1 --all":          "either ids or conditions",
+			"remove orders":                  "--all",
+			"remove orders --all":            "--yes",
+			"retry orders --state odd --all": `there is no state "odd"`,
+
+			"add orders":               "accepts between 2 and 3 arg",
+			"add orders paint {blue}":  "DATA is not JSON: {blue}",
+			"pause":                    "requires at least 1 arg",
+			"repair orders":            "--yes",
+			"clean":                    "accepts 1 arg",
+			"clean orders":             "--yes",
+			"clean orders --state odd": `there is no state "odd"`,
+			"drain":                    "accepts 1 arg",
+			"drain orders":             "--yes",
+
+			"obliterate orders":                    "--yes --name QUEUE",
+			"obliterate orders --yes":              "--name",
+			"obliterate orders --yes --name order": "--name",
+			"obliterate orders --dry-run --name x": "--name",
+
+			"limit":                           "accepts 1 arg",
+			"limit orders --concurrency many": "give a number or none",
+			"limit orders --concurrency -1":   "give a number or none",
+			"limit orders --rate 10":          "such as 100/1m",
+			"limit orders --rate 0/1m":        "such as 100/1m",
+		} {
+			err := s.misuse(line)
+			var usage usageError
+			Expect(errors.As(err, &usage)).To(BeTrue(), "%s: %v", line, err)
+			Expect(err).To(MatchError(ContainSubstring(text)), line)
+		}
+		Expect(s.dump()).To(Equal(before))
+
+		_, errors := s.run(2, "remove", "orders", "--all")
+		Expect(errors).To(And(HavePrefix("bullmq: "), HaveSuffix("See bullmq help.\n")))
+		_, errors = s.run(1, "queues", "--redis", "redis://127.0.0.1:1", "--timeout", "5s")
+		Expect(errors).To(ContainSubstring("connection refused"))
+	})
+
+	It("has help for each command", func() {
+		s := open()
+		output, _ := s.run(0, "--help")
+		for _, command := range newRoot().Commands() {
+			Expect(output).To(MatchRegexp(`(?m)^  ` + command.Name() + ` `))
+			Expect(command.Short).To(MatchRegexp(`^[A-Z].*[^.]$`), command.Name())
+			Expect(len(command.Short)).To(BeNumerically("<", 100), command.Name())
+		}
+	})
+})
+
+var _ = Describe("The page about the command", func() {
+	It("has every command", func() {
+		page, err := os.ReadFile("../../docs/operating.md")
+		Expect(err).NotTo(HaveOccurred())
+		for _, command := range newRoot().Commands() {
+			Expect(string(page)).To(MatchRegexp("(?m)^\\| .*`bullmq "+command.Name()+"[ `]"), command.Name())
+		}
+	})
+})
