@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
 // formatCount returns a number with separators, such as 12,345.
@@ -48,6 +50,31 @@ func formatAge(d time.Duration) string {
 // formatTime returns a time for a reader, and formatClock for a program.
 func formatTime(t time.Time) string  { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 func formatClock(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// when shows a time, and ago the time that has passed since then. A browser without
+// JavaScript shows both in UTC, see assets/time.js.
+func when(t time.Time) template.HTML { return timeElement(t, "") }
+func ago(t time.Time) template.HTML  { return timeElement(t, ` class="ago"`) }
+
+func timeElement(t time.Time, class string) template.HTML {
+	if t.IsZero() {
+		return ""
+	}
+	return template.HTML(fmt.Sprintf(`<time%s datetime="%s">%s</time>`, class, formatClock(t), formatTime(t))) // digits only
+}
+
+// tone returns the class of a badge of a state.
+func tone(state bullmq.State) string {
+	switch state {
+	case bullmq.StateFailed:
+		return "bad"
+	case bullmq.StateCompleted:
+		return "good"
+	case bullmq.StateActive:
+		return "warn"
+	}
+	return ""
+}
 
 // cut returns at most the first bytes of a text. Invalid UTF-8 is replaced.
 func cut(text string, bytes int) string {

@@ -85,8 +85,10 @@ func (d *Dashboard) templates(r *http.Request, name string) *template.Template {
 		panic(err) // a template that was executed can't be cloned; those in pages never are
 	}
 	return clone.Funcs(template.FuncMap{
-		"link": func(parts ...string) string { return d.link(parts...) },
-		"now":  d.o.Now,
+		"link":   func(parts ...string) string { return d.link(parts...) },
+		"now":    d.o.Now,
+		"pathOf": func(l navLink) string { return d.link(l.Path...) },
+		"pathIn": func(l navLink, queue string) string { return d.link(append([]string{"queues", queue}, l.Path...)...) },
 		// may reports whether the reader may use an action.
 		"may": func(action, queue, job string) bool {
 			return d.mayUse(r, Use{Action: action, Queue: queue, Job: job}) == nil
@@ -111,7 +113,9 @@ var pages = func() map[string]*template.Template {
 	functions := template.FuncMap{
 		"link": func(...string) string { return "" }, "now": time.Now, "may": func(string, string, string) bool { return false }, // see templates
 		"count": formatCount, "number": number, "age": formatAge, "time": formatTime, "clock": formatClock, "bars": bars, "cut": cut, "states": func() []bullmq.State { return shownStates },
-		"actions": actionsOn,
+		"actions": actionsOn, "when": when, "ago": ago, "tone": tone, "tabs": func(page, queue string) any { return struct{ Page, Queue string }{page, queue} },
+		"navigation": func() []navLink { return navigation }, "queueTabs": func() []navLink { return queueTabs },
+		"pathOf": func(navLink) string { return "" }, "pathIn": func(navLink, string) string { return "" }, // see templates
 	}
 	all := map[string]*template.Template{}
 	files, err := templateFiles.ReadDir("templates")

@@ -1,0 +1,24 @@
+package dashboard
+
+import "slices"
+
+// navLink is a link of the navigation.
+type navLink struct {
+	Title string
+	Path  []string // of the page, below the base
+	pages []string // names of the templates for which the link is the current one
+}
+
+// navigation are the links at the top of each page, in order.
+var navigation = []navLink{
+	{"Queues", nil, []string{"overview", "queue", "job", "action"}},
+	{"Workers", []string{"workers"}, []string{"workers"}},
+}
+
+// queueTabs are the pages of one queue. Path is below that of the queue.
+var queueTabs = []navLink{
+	{"Jobs", nil, []string{"queue"}},
+}
+
+// Current reports whether a page belongs to the link.
+func (l navLink) Current(page string) bool { return slices.Contains(l.pages, page) }
