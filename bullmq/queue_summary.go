@@ -36,6 +36,11 @@ type QueueSummary struct {
 	// Added is the queue's counter of ids. An add increases it, also that of a job with an id
 	// of its own.
 	Added int
+	// Schedulers is the number of job schedulers.
+	Schedulers int
+	// DeadLetters reports whether the oldest waiting or prioritized job is a dead letter.
+	// [Queue.DeadLetterCounts] counts dead letters.
+	DeadLetters bool
 	// Completed and Failed are the metrics that workers have stored, with the points of the
 	// last 60 minutes. They are empty if the workers store none.
 	Completed, Failed QueueMetrics
@@ -125,6 +130,7 @@ func summaryOf(name string, found backend.QueueSummary, now time.Time) QueueSumm
 	}
 	s.Paused, s.Concurrency, s.Added = found.Paused, found.Concurrency, found.IDs
 	s.LimitMax, s.LimitDuration, s.LimitedFor = found.LimitMax, found.LimitDuration, found.LimitedFor
+	s.Schedulers, s.DeadLetters = found.Schedulers, found.DeadLetters
 	s.Completed = QueueMetrics{found.Completed.Count, found.Completed.PrevTime, found.Completed.Points}
 	s.Failed = QueueMetrics{found.Failed.Count, found.Failed.PrevTime, found.Failed.Points}
 	return s

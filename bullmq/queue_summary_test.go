@@ -64,6 +64,28 @@ var _ = Describe("The summary of queues", func() {
 		Expect(snapshot(name)).To(Equal(before), "it changes nothing")
 	})
 
+	It("counts schedulers, and tells whether dead letters wait", func() {
+		names := []string{newQueueName(), newQueueName()}
+		queue, dead := newQueue(names[0], &bullmq.QueueOptions{Connection: link}), newQueue(names[1], &bullmq.QueueOptions{Connection: link})
+		for _, id := range []string{"nightly", "hourly"} {
+			_, err := queue.UpsertScheduler(ctx, id, bullmq.Repeat{Every: time.Hour}, nil)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		_, err := queue.Add(ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(summarize(names...)).To(HaveEach(HaveField("DeadLetters", false)))
+		worker := runWorker(names[0], func(context.Context, *bullmq.Job) (any, error) {
+			return nil, errors.New("no")
+		}, &bullmq.WorkerOptions{DeadLetters: &bullmq.DeadLetterOptions{QueueName: names[1]}})
+		Eventually(countOf(dead, bullmq.StateWaiting), "20s").ShouldNot(BeZero())
+		Expect(worker.Close()).To(Succeed())
+		summaries := summarize(names...)
+		Expect(summaries[0].Schedulers).To(Equal(2))
+		Expect(summaries[0].DeadLetters).To(BeFalse())
+		Expect(summaries[1].Schedulers).To(BeZero())
+		Expect(summaries[1].DeadLetters).To(BeTrue())
+	})
+
 	It("counts finished jobs, and the jobs that BullMQ 5 has moved to the list paused", func() {
 		name := newQueueName()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})

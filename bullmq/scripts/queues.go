@@ -82,7 +82,7 @@ func (f *QueueFinder) Summaries(ctx context.Context, queues []string, minutes in
 	summaries := make([]backend.QueueSummary, len(queues))
 	return summaries, group.each(summarizeQueues, queues, reply, func(i int, reply rueidis.RedisMessage) {
 		parts, err := errorOf(summarizeQueues, queues[i], reply)
-		if err == nil && len(parts) < 7 {
+		if err == nil && len(parts) < 8 {
 			err = aboutQueues(summarizeQueues.name, queues[i:i+1], fmt.Errorf("the reply has an unexpected form: %d parts", len(parts)))
 		}
 		if err != nil {
@@ -113,6 +113,7 @@ func readSummary(parts []rueidis.RedisMessage) backend.QueueSummary {
 		if since := oldestOf(agedStates[i], list); !since.IsZero() {
 			s.Oldest[agedStates[i]] = since
 		}
+		s.DeadLetters = s.DeadLetters || hasDeadLetter(list)
 	}
 	if meta := texts(parts[2]); len(meta) == 4 {
 		s.Paused = meta[0] != ""
@@ -124,7 +125,20 @@ func readSummary(parts []rueidis.RedisMessage) backend.QueueSummary {
 	}
 	s.IDs = whole(text(parts[4]))
 	s.Completed, s.Failed = readSummaryMetrics(parts[5]), readSummaryMetrics(parts[6])
+	schedulers, _ := parts[7].AsInt64()
+	s.Schedulers = int(schedulers)
 	return s
+}
+
+// hasDeadLetter reports whether one of the oldest jobs is a dead letter.
+func hasDeadLetter(oldest rueidis.RedisMessage) bool {
+	jobs, _ := oldest.ToArray()
+	for _, job := range jobs {
+		if fields := texts(job); len(fields) == 3 && strings.Contains(fields[2], `"deadLetter":{`) {
+			return true
+		}
+	}
+	return false
 }
 
 func readSummaryMetrics(message rueidis.RedisMessage) (m backend.Metrics) {

@@ -7,7 +7,8 @@
        3 the fields of meta: paused, concurrency, max, duration
        4 for how long the rate limit is in effect (ms; negative if there is none)
        5 the counter of ids
-       6 the metrics of completed jobs, 7 those of failed ones: {count, prevTS, points}, newest first ]]
+       6 the metrics of completed jobs, 7 those of failed ones: {count, prevTS, points}, newest first
+       8 the number of job schedulers ]]
 --@queues
 --@args minutes
 --@use oldest perQueue
@@ -30,7 +31,7 @@ local function summarize(base)
   for i = 1, 4 do meta[i] = meta[i] or '' end
   return {
     counts, oldest, meta, call('PTTL', base .. 'limiter'), call('GET', base .. 'id') or '',
-    metrics(base .. 'metrics:completed'), metrics(base .. 'metrics:failed'),
+    metrics(base .. 'metrics:completed'), metrics(base .. 'metrics:failed'), call('ZCARD', base .. 'repeat'),
   }
 end
 

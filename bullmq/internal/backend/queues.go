@@ -33,7 +33,10 @@ type QueueSummary struct {
 	LimitDuration time.Duration
 	LimitedFor    time.Duration // for how long the rate limit is in effect; 0 if it is not
 
-	IDs int // the counter of ids, which an add increases
+	IDs        int // the counter of ids, which an add increases
+	Schedulers int // number of job schedulers
+	// DeadLetters reports whether one of the jobs of Oldest is a dead letter.
+	DeadLetters bool
 
 	Completed, Failed Metrics
 }

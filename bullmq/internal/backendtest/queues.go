@@ -37,13 +37,14 @@ func (s *suite) queues() {
 	})
 
 	ginkgo.It("summarizes queues in the order of the call", func() {
-		queues := s.members(3)
+		queues := s.members(4)
 		s.fill(queues[1], &backend.Add{Name: "a", Timestamp: now})
 		s.fill(queues[1], &backend.Add{Name: "a", Timestamp: now.Add(time.Hour)})
 		s.start(queues[2], "b")
+		s.fill(queues[3], &backend.Add{Name: "a", Opts: `{"attempts":0,"deadLetter":{"queue":"bull:a","id":"1"}}`})
 		summaries, err := s.Queues.Summaries(s.ctx, keysOf(queues), 60)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(summaries).To(HaveLen(3))
+		Expect(summaries).To(HaveLen(4))
 		Expect(summaries[0].Counts).To(HaveEach(0))
 		Expect(summaries[0].Oldest).To(BeEmpty())
 		Expect(summaries[1].Counts).To(HaveKeyWithValue(backend.Waiting, 2))
@@ -51,5 +52,9 @@ func (s *suite) queues() {
 		Expect(summaries[1].IDs).To(Equal(2))
 		Expect(summaries[2].Counts).To(HaveKeyWithValue(backend.Active, 1))
 		Expect(summaries[2].Oldest).To(HaveKey(backend.Active))
+		for i, summary := range summaries {
+			Expect(summary.DeadLetters).To(Equal(i == 3))
+			Expect(summary.Schedulers).To(BeZero())
+		}
 	})
 }

@@ -76,7 +76,7 @@ local function summarize(base)
   for i = 1, 4 do meta[i] = meta[i] or '' end
   return {
     counts, oldest, meta, call('PTTL', base .. 'limiter'), call('GET', base .. 'id') or '',
-    metrics(base .. 'metrics:completed'), metrics(base .. 'metrics:failed'),
+    metrics(base .. 'metrics:completed'), metrics(base .. 'metrics:failed'), call('ZCARD', base .. 'repeat'),
   }
 end
 local all = {}
