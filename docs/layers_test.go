@@ -21,7 +21,7 @@ var layers = []struct {
 	paths []string
 	uses  []string // modules that only this and higher layers may import
 }{
-	{paths: []string{"bullmq/internal", "internal/cron", "internal/jsontext", "internal/testjob"}},
+	{paths: []string{"bullmq/internal", "internal/cron", "internal/cronwords", "internal/jsontext", "internal/testjob"}},
 	{paths: []string{"bullmq/scripts", "bullmq/internal/redisconn", "bullmq/internal/redisstore"}, uses: []string{"github.com/redis/rueidis"}},
 	{paths: []string{"bullmq", "bullmqpush"}, uses: []string{"github.com/google/uuid", "github.com/rs/zerolog"}},
 	{paths: []string{"bullmq/bullmqotel"}, uses: []string{"go.opentelemetry.io/otel"}},
