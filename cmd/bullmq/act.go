@@ -15,15 +15,20 @@ type action struct {
 	verb, done, short string
 	state             string // of the jobs that are selected by conditions, without --state
 	do                func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error
+	check             func(job *bullmq.Job) error // whether a job can be acted on; may be nil
 }
 
 var actions = []action{
-	{"retry", "retried", "Run failed jobs again", "failed", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+	{verb: "retry", done: "retried", short: "Run failed jobs again", state: "failed", do: func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
 		return job.Retry(ctx, bullmq.StateFailed, nil)
 	}},
-	{"promote", "promoted", "Run delayed jobs now", "delayed", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error { return job.Promote(ctx) }},
-	{"remove", "removed", "Remove jobs that are not running", "", func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error { return job.Remove(ctx) }},
-	{"cancel", "cancelled", "Cancel jobs, also running ones", "", func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
+	{verb: "promote", done: "promoted", short: "Run delayed jobs now", state: "delayed", do: func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		return job.Promote(ctx)
+	}},
+	{verb: "remove", done: "removed", short: "Remove jobs that are not running", do: func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		return job.Remove(ctx)
+	}},
+	{verb: "cancel", done: "cancelled", short: "Cancel jobs, also running ones", do: func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
 		outcome, err := queue.Cancel(ctx, job.ID, "")
 		if err == nil && outcome == bullmq.CancelFinished {
 			err = errors.New("bullmq: the job has finished")
@@ -61,7 +66,7 @@ func newAction(c *client, a action) *cobra.Command {
 				if byID {
 					return a.onIDs(ctx, c, command, queue, args[1:], change.dry)
 				}
-				return a.onMatches(ctx, c, command, queue, o.search(c), change)
+				return a.onMatches(ctx, c, command, queue, o.search(budget(ctx, halfTheTime)), change)
 			})
 		},
 	}
@@ -76,6 +81,9 @@ func (a action) onIDs(ctx context.Context, c *client, command *cobra.Command, qu
 	var missing error
 	for _, id := range ids {
 		job, err := queue.Job(ctx, id)
+		if err == nil && a.check != nil {
+			err = a.check(job)
+		}
 		if err == nil && !dry {
 			err = a.do(ctx, queue, job)
 		}

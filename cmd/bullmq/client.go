@@ -44,10 +44,8 @@ func (c *client) withQueue(command *cobra.Command, name string, do func(ctx cont
 	if err != nil {
 		return err
 	}
-	if exists, err := c.exists(ctx, connection, summaries[0]); err != nil {
+	if err := c.mustExist(ctx, connection, summaries[0]); err != nil {
 		return err
-	} else if !exists {
-		return fmt.Errorf("bullmq: there is no queue %s with the prefix %s in this database; bullmq queues lists those that exist", name, c.prefix)
 	}
 	queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection, Prefix: c.prefix, SkipMetaUpdate: true})
 	if err != nil {
@@ -55,6 +53,15 @@ func (c *client) withQueue(command *cobra.Command, name string, do func(ctx cont
 	}
 	defer queue.Close()
 	return do(ctx, queue)
+}
+
+// mustExist returns an error if a queue does not exist.
+func (c *client) mustExist(ctx context.Context, connection *bullmq.Connection, summary bullmq.QueueSummary) error {
+	exists, err := c.exists(ctx, connection, summary)
+	if err == nil && !exists {
+		return fmt.Errorf("bullmq: there is no queue %s with the prefix %s in this database; bullmq queues lists those that exist", printable(summary.Name, longestCell), printable(c.prefix, longestCell))
+	}
+	return err
 }
 
 // exists reports whether a queue exists. Only an empty queue makes it scan the keys.

@@ -54,8 +54,9 @@ func (o *conditions) any() bool {
 	return o.name != "" || o.data != "" || o.error != "" || o.olderThan > 0 || o.newerThan > 0
 }
 
-func (o *conditions) search(c *client) bullmq.JobSearch {
-	search := bullmq.JobSearch{Name: o.name, Data: o.data, Error: o.error, MaxRead: o.maxRead, MaxTime: c.timeout.Truncate(time.Millisecond)}
+// search returns the search for the jobs, which may take some time.
+func (o *conditions) search(maxTime time.Duration) bullmq.JobSearch {
+	search := bullmq.JobSearch{Name: o.name, Data: o.data, Error: o.error, MaxRead: o.maxRead, MaxTime: maxTime}
 	for _, state := range o.states {
 		search.States = append(search.States, bullmq.State(state))
 	}
@@ -83,6 +84,10 @@ func (l jobLine) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `{"state":%q,%s`, l.State, job[1:]), nil
 }
 
+func (l jobLine) row() []string {
+	return []string{l.ID, string(l.State), l.Name, ago(l.Timestamp), fmt.Sprint(l.AttemptsMade), string(l.Data), l.FailedReason}
+}
+
 func newJobs(c *client) *cobra.Command {
 	var o conditions
 	var limit int
@@ -96,7 +101,7 @@ func newJobs(c *client) *cobra.Command {
 				return err
 			}
 			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
-				search := o.search(c)
+				search := o.search(budget(ctx, mostOfTheTime))
 				search.Limit, search.After = limit, after
 				page, err := queue.Search(ctx, search)
 				if err != nil {
@@ -106,9 +111,7 @@ func newJobs(c *client) *cobra.Command {
 				for i, job := range page.Jobs {
 					lines[i] = jobLine{page.States[i], job}
 				}
-				err = list(c, command, lines, []string{"JOB", "STATE", "NAME", "ADDED", "ATTEMPTS", "DATA", "ERROR"}, func(l jobLine) []string {
-					return []string{l.ID, string(l.State), l.Name, ago(l.Timestamp), fmt.Sprint(l.AttemptsMade), string(l.Data), l.FailedReason}
-				})
+				err = list(c, command, lines, []string{"JOB", "STATE", "NAME", "ADDED", "ATTEMPTS", "DATA", "ERROR"}, jobLine.row)
 				if page.Next != "" {
 					_, _ = fmt.Fprintf(command.ErrOrStderr(), "There may be more: --after %s\n", page.Next)
 				}

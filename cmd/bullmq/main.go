@@ -39,13 +39,13 @@ func run(ctx context.Context, arguments []string) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &usage):
-		fmt.Fprintf(os.Stderr, "bullmq: %v\nSee bullmq help.\n", err)
+		fmt.Fprintf(os.Stderr, "bullmq: %s\nSee bullmq help.\n", errorText(err))
 		return exitUsage
 	case errors.Is(err, bullmq.ErrJobNotFound):
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, errorText(err))
 		return exitAbsent
 	}
-	fmt.Fprintln(os.Stderr, err)
+	fmt.Fprintln(os.Stderr, errorText(err))
 	return exitFailed
 }
 
@@ -75,7 +75,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newQueues(c), newJobs(c), newJob(c), newAdd(c), newPause(c), newResume(c), newWorkers(c), newSchedulers(c), newTail(c), newStranded(c), newRepair(c), newDashboard(c))
-	root.AddCommand(newClean(c), newDrain(c), newObliterate(c), newLimit(c))
+	root.AddCommand(newClean(c), newDrain(c), newObliterate(c), newLimit(c), newSearch(c), newDead(c), newReplay(c))
 	for _, action := range actions {
 		root.AddCommand(newAction(c, action))
 	}

@@ -65,6 +65,15 @@ func writeJSON(out io.Writer, value any) error {
 	return err
 }
 
+// quoted returns a text as JSON, without escaping <, > and &.
+func quoted(text string) []byte {
+	var quoted bytes.Buffer
+	encoder := json.NewEncoder(&quoted)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a text can be encoded
+	return bytes.TrimSpace(quoted.Bytes())
+}
+
 // writeDocument writes JSON in one line, or in several lines for a terminal.
 func writeDocument(out io.Writer, document []byte, terminal bool) error {
 	var text bytes.Buffer
@@ -102,6 +111,19 @@ func printable(text string, most int) string {
 		return string([]rune(text)[:most-1]) + "…"
 	}
 	return text
+}
+
+// errorText returns the text of an error, which may contain names and texts from Redis, in
+// printable lines.
+func errorText(err error) string {
+	lines := strings.Split(err.Error(), "\n")
+	for i := range lines {
+		if i == 2*longestList {
+			return strings.Join(append(lines[:i], fmt.Sprintf("and %d more lines", len(lines)-i)), "\n")
+		}
+		lines[i] = printable(lines[i], 1000)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // ago returns how long ago something was; "" for the zero time.

@@ -62,6 +62,20 @@ var _ = Describe("The command line", func() {
 			"limit orders --concurrency -1":   "give a number or none",
 			"limit orders --rate 10":          "such as 100/1m",
 			"limit orders --rate 0/1m":        "such as 100/1m",
+
+			"search":                               "--id, or a condition",
+			"search --id 1 --name x":               "either --id or conditions",
+			"search --name x --after 7":            "--after is not one",
+			"search --name x --state odd":          `there is no state "odd"`,
+			"dead":                                 "accepts between 1 and 2 arg",
+			"dead orders --job 1":                  "--from",
+			"dead orders 1 --counts":               "either an ID, or --counts, or conditions",
+			"dead orders --counts --error x":       "either an ID, or --counts, or conditions",
+			"dead orders --limit -1":               "--limit is negative",
+			"replay orders":                        "--all",
+			"replay orders --all":                  "--yes",
+			"replay orders 1 --all":                "either ids or conditions",
+			"replay orders --all --older-than -1s": "--older-than is negative",
 		} {
 			err := s.misuse(line)
 			var usage usageError
