@@ -162,6 +162,13 @@ func newQueueFinder(connection *Connection) backend.QueueFinder {
 	return scripts.NewQueueFinder(connection.client())
 }
 
+// newEventsWaiter returns a waiter for the events of many queues, over a connection with this
+// name.
+func newEventsWaiter(connection *Connection, name string, log *slog.Logger) backend.EventsWaiter {
+	client := connection.client()
+	return redisstore.NewEventsWaiter(client, newBlocking(client, name, log))
+}
+
 // dedicated returns a store over dedicated connections. For a caller's client and on a
 // cluster it returns the store over the shared ones. open opens the first dedicated
 // connection, so that no call has to wait for it.
@@ -180,8 +187,12 @@ func (c *core) nowMs() int64 { return c.now().UnixMilli() }
 
 // newBlocking returns a connection for blocking commands.
 func (c *core) newBlocking(name string) *redisconn.Blocking {
-	return c.client.NewBlocking(name, func(needed int) {
-		c.log.Warn("the client has too few connections for blocking commands, so workers and event readers poll; set its BlockingPoolSize to at least the number needed by them, plus those that the program blocks on itself",
+	return newBlocking(c.client, name, c.log)
+}
+
+func newBlocking(client *redisconn.Client, name string, log *slog.Logger) *redisconn.Blocking {
+	return client.NewBlocking(name, func(needed int) {
+		log.Warn("the client has too few connections for blocking commands, so workers and event readers poll; set its BlockingPoolSize to at least the number needed by them, plus those that the program blocks on itself",
 			logNeeded, needed)
 	})
 }

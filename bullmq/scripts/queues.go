@@ -13,7 +13,10 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
 )
 
-var summarizeQueues = load("summarizeQueues")
+var (
+	summarizeQueues = load("summarizeQueues")
+	lastEvents      = load("lastEvents")
+)
 
 // QueueFinder finds queues by the names of their keys.
 type QueueFinder struct{ client KeyFinder }
@@ -90,6 +93,25 @@ func (f *QueueFinder) Summaries(ctx context.Context, queues []string, minutes in
 			return
 		}
 		summaries[i] = readSummary(parts)
+	})
+}
+
+// LastEvents runs one command for all queues.
+func (f *QueueFinder) LastEvents(ctx context.Context, queues []string) ([]backend.LastEvent, error) {
+	if len(queues) == 0 {
+		return nil, nil
+	}
+	group := NewGroup(f.client, V6) // reads alike in both dialects
+	reply, err := group.run(ctx, lastEvents, queues)
+	if err != nil {
+		return nil, err
+	}
+	last := make([]backend.LastEvent, len(queues))
+	return last, group.each(lastEvents, queues, reply, func(i int, reply rueidis.RedisMessage) {
+		parts, err := errorOf(lastEvents, queues[i], reply)
+		if last[i].Err = err; len(parts) > 0 {
+			last[i].ID = text(parts[0])
+		}
 	})
 }
 

@@ -16,6 +16,40 @@ type QueueFinder interface {
 	// On a cluster, the queues must be in one hash slot. minutes is the number of points of the
 	// metrics.
 	Summaries(ctx context.Context, queues []string, minutes int) ([]QueueSummary, error)
+	// LastEvents returns the last event of queues, which are given as for Summaries.
+	LastEvents(ctx context.Context, queues []string) ([]LastEvent, error)
+}
+
+// LastEvent is what [QueueFinder.LastEvents] returns of a queue.
+type LastEvent struct {
+	ID string // "0-0" if there is none
+	// Err is a [*QueueError] if the events can't be read.
+	Err error
+}
+
+// EventsWaiter waits for events of many queues, over one separate connection. One goroutine
+// waits, between Begin and End. Any other may interrupt it.
+type EventsWaiter interface {
+	// Begin, End and Interrupt are like the methods of a [Waiter].
+	Begin()
+	End()
+	Interrupt()
+
+	// Wait waits, for at most block, until any of the queues has an event after its position,
+	// and returns the indexes of all queues that have one. It fails if the events of one of the
+	// queues can't be read.
+	Wait(block time.Duration, queues []EventsAfter) (changed []int, err error)
+	// Poll is Wait without waiting, over the shared connections.
+	Poll(ctx context.Context, queues []EventsAfter) (changed []int, err error)
+
+	// Close closes the connection.
+	Close()
+}
+
+// EventsAfter is a position in the events of a queue.
+type EventsAfter struct {
+	Queue string // prefix of its keys, including the last colon
+	ID    string // of the event before the position
 }
 
 // QueueSummary is what [QueueFinder.Summaries] returns of a queue.

@@ -29,6 +29,8 @@ type Queue struct {
 	EventStream func() backend.EventStream
 	Waiter      func() backend.Waiter
 	GroupWaiter func() backend.GroupWaiter
+	// EventsWaiter opens a waiter for the events of many queues. The suite closes it.
+	EventsWaiter func() backend.EventsWaiter
 	// Group makes calls about several queues; nil if the backend has none.
 	Group backend.Group
 	// Workers registers workers; nil if the backend does not.
@@ -88,6 +90,7 @@ func Exercise(open func() Queue) {
 	s.group()
 	s.registeredWorkers()
 	s.queues()
+	s.watchingQueues()
 	s.nameLimits()
 	s.registry()
 	s.metrics()

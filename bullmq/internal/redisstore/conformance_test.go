@@ -41,15 +41,16 @@ func conforming(option rueidis.ClientOption, dialect scripts.Dialect) backendtes
 	blocking := func() *redisconn.Blocking { return client.NewBlocking(name, func(int) {}) }
 	return backendtest.Queue{
 		Store: store, Prefix: prefix, Name: name, Elapse: time.Sleep,
-		Another:     func(name string) backend.Store { return open(name) },
-		EventStream: func() backend.EventStream { return NewEventStream(client, blocking(), key("events")) },
-		Waiter:      func() backend.Waiter { return NewWaiter(store, blocking(), key("marker"), true) },
-		Group:       scripts.NewGroup(client, dialect),
-		Workers:     scripts.NewWorkerRegistry(client),
-		Queues:      scripts.NewQueueFinder(client),
-		Registry:    func(name string) backend.Registry { return scripts.NewRegistry(client, prefix, name) },
-		GroupWaiter: func() backend.GroupWaiter { return NewGroupWaiter(client, blocking()) },
-		Marker:      func(name string) string { return prefix + ":" + name + ":marker" },
+		Another:      func(name string) backend.Store { return open(name) },
+		EventStream:  func() backend.EventStream { return NewEventStream(client, blocking(), key("events")) },
+		Waiter:       func() backend.Waiter { return NewWaiter(store, blocking(), key("marker"), true) },
+		Group:        scripts.NewGroup(client, dialect),
+		Workers:      scripts.NewWorkerRegistry(client),
+		Queues:       scripts.NewQueueFinder(client),
+		Registry:     func(name string) backend.Registry { return scripts.NewRegistry(client, prefix, name) },
+		GroupWaiter:  func() backend.GroupWaiter { return NewGroupWaiter(client, blocking()) },
+		EventsWaiter: func() backend.EventsWaiter { return NewEventsWaiter(client, blocking()) },
+		Marker:       func(name string) string { return prefix + ":" + name + ":marker" },
 		Unlist: func(jobID string) {
 			var commands []rueidis.Completed
 			for _, list := range []string{"wait", "paused", "active"} {

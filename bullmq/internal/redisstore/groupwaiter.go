@@ -32,10 +32,7 @@ func NewGroupWaiter(client *redisconn.Client, conn *redisconn.Blocking) *GroupWa
 // of the first of them.
 func (g *GroupWaiter) Wait(block time.Duration, markers []string) (woken backend.GroupWake) {
 	wake, results, _ := g.wait(block, markers, nil)
-	woken.Wake = wake
-	g.mu.Lock()
-	woken.Cut = g.usedFallback
-	g.mu.Unlock()
+	woken.Wake, woken.Cut = wake, g.cut()
 	if !wake.Woken {
 		return woken
 	}

@@ -63,32 +63,44 @@ func (w *interruptible) Waiting() bool {
 // connection and Redis can be asked to end this wait.
 func (w *interruptible) wait(timeout time.Duration, markers []string, followUp func(rueidis.Builder) rueidis.Completed) (wake backend.Wake, results []rueidis.RedisResult, sent bool) {
 	timeout = min(max(timeout, timing.ShortestBlock), timing.LongestBlock)
-	cancellable, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	w.setFallback(cancel)
-	wake.Err = w.conn.Connect(cancellable)
-	if wake.Err == nil {
-		ctx := cancellable
-		if w.conn.CanUnblock() {
-			ctx = context.Background()
-			w.setFallback(w.conn.Drop)
-			sent = followUp != nil
+	results, wake.Err = w.send(timeout, func(b rueidis.Builder, unblockable bool) []rueidis.Completed {
+		commands := []rueidis.Completed{b.Bzpopmin().Key(markers...).Timeout(timeout.Seconds()).Build()}
+		if sent = followUp != nil && unblockable; sent {
+			commands = append(commands, followUp(b))
 		}
-		results = w.conn.Wait(ctx, timeout, func(b rueidis.Builder) []rueidis.Completed {
-			commands := []rueidis.Completed{b.Bzpopmin().Key(markers...).Timeout(timeout.Seconds()).Build()}
-			if sent {
-				commands = append(commands, followUp(b))
-			}
-			return commands
-		})
+		return commands
+	})
+	if wake.Err == nil {
 		wake = ReadWake(results[0])
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.usedFallback { // the fallback causes an error
+	if w.cut() { // the fallback causes an error
 		wake.Err = nil
 	}
 	return wake, results, sent
+}
+
+// send sends a blocking command, and others behind it. unblockable reports whether Redis can be
+// asked to end the blocking command.
+func (w *interruptible) send(timeout time.Duration, build func(b rueidis.Builder, unblockable bool) []rueidis.Completed) ([]rueidis.RedisResult, error) {
+	cancellable, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	w.setFallback(cancel)
+	if err := w.conn.Connect(cancellable); err != nil {
+		return nil, err
+	}
+	ctx, unblockable := cancellable, w.conn.CanUnblock()
+	if unblockable {
+		ctx = context.Background()
+		w.setFallback(w.conn.Drop)
+	}
+	return w.conn.Wait(ctx, timeout, func(b rueidis.Builder) []rueidis.Completed { return build(b, unblockable) }), nil
+}
+
+// cut reports whether the present wait was ended without Redis.
+func (w *interruptible) cut() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.usedFallback
 }
 
 // setFallback sets the function that ends the wait if Redis can't be asked to end it.
