@@ -25,12 +25,17 @@ type client struct {
 // connect connects to Redis, for the time of a command.
 func (c *client) connect(command *cobra.Command) (ctx context.Context, connection *bullmq.Connection, end func(), err error) {
 	ctx, cancel := context.WithTimeout(command.Context(), c.timeout)
-	connection, err = bullmq.Connect(ctx, cmp.Or(c.url, os.Getenv("REDIS_URL")))
+	connection, err = bullmq.Connect(ctx, c.address())
 	if err != nil {
 		cancel()
 		return nil, nil, nil, err
 	}
 	return ctx, connection, func() { connection.Close(); cancel() }, nil
+}
+
+// address returns the address of Redis.
+func (c *client) address() string {
+	return cmp.Or(c.url, os.Getenv("REDIS_URL"), bullmq.DefaultURL)
 }
 
 // withQueue calls do with a queue that exists.

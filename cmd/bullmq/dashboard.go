@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +21,7 @@ func newDashboard(c *client) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx := command.Context()
-			connection, err := bullmq.Connect(ctx, cmp.Or(c.url, os.Getenv("REDIS_URL")))
+			connection, err := bullmq.Connect(ctx, c.address())
 			if err != nil {
 				return err
 			}

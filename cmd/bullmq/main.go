@@ -19,6 +19,7 @@ const (
 	exitFailed = 1 // the command has failed, or has not done all that it should
 	exitUsage  = 2 // the command line is wrong; nothing was done
 	exitAbsent = 3 // the job does not exist
+	exitFound  = 4 // doctor has found errors or warnings
 )
 
 // usageError is an error of the command line.
@@ -41,6 +42,8 @@ func run(ctx context.Context, arguments []string) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(os.Stderr, "bullmq: %s\nSee bullmq help.\n", errorText(err))
 		return exitUsage
+	case errors.Is(err, errFound):
+		return exitFound
 	case errors.Is(err, bullmq.ErrJobNotFound):
 		fmt.Fprintln(os.Stderr, errorText(err))
 		return exitAbsent
@@ -76,6 +79,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newQueues(c), newJobs(c), newJob(c), newAdd(c), newPause(c), newResume(c), newWorkers(c), newSchedulers(c), newTail(c), newStranded(c), newRepair(c), newDashboard(c))
 	root.AddCommand(newClean(c), newDrain(c), newObliterate(c), newLimit(c), newSearch(c), newDead(c), newReplay(c))
+	root.AddCommand(newDoctor(c), newOrphans(c))
 	for _, action := range actions {
 		root.AddCommand(newAction(c, action))
 	}

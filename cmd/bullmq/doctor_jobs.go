@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+const (
+	mostActive  = 1000      // active jobs whose locks are looked at
+	mostScanned = 2_000_000 // keys that are scanned for lost jobs without --scan, for all queues together
+	timeFactor  = 4096      // of the scores of delayed jobs
+)
+
+// queueKeys is what doctor reads from the keys of a queue.
+type queueKeys struct {
+	version string    // of the client that wrote meta
+	paused  int64     // length of the list "paused"
+	marker  bool      // whether there is a marker
+	delayed string    // the first delayed job
+	due     time.Time // when it is due
+	active  []string  // the first active jobs
+	legacy  []string  // keys of old software
+}
+
+func (q *patient) key(suffix string) string { return q.c.prefix + ":" + q.name + ":" + suffix }
+
+// readKeys reads keys by one pipeline.
+func (q *patient) readKeys(ctx context.Context) (queueKeys, error) {
+	b := q.redis.B
+	replies := q.redis.DoMulti(ctx,
+		b().Hget().Key(q.key("meta")).Field("version").Build(),
+		b().Llen().Key(q.key("paused")).Build(),
+		b().Exists().Key(q.key("marker")).Build(),
+		b().Zrange().Key(q.key("delayed")).Min("0").Max("0").Withscores().Build(),
+		b().Lrange().Key(q.key("active")).Start(-mostActive).Stop(-1).Build(),
+		b().Exists().Key(q.key("priority")).Build(),
+		b().Exists().Key(q.key("meta-paused")).Build(),
+		b().Lrange().Key(q.key("wait")).Start(-1).Stop(-1).Build(),
+		b().Zrange().Key(q.key("repeat")).Min("0").Max("20").Build(),
+	)
+	for i, reply := range replies {
+		if err := reply.Error(); err != nil && !(i == 0 && rueidis.IsRedisNil(err)) {
+			return queueKeys{}, fmt.Errorf("read the keys: %w", err)
+		}
+	}
+	var k queueKeys
+	k.version, _ = replies[0].ToString()
+	k.paused, _ = replies[1].AsInt64()
+	exists := func(i int) bool { n, _ := replies[i].AsInt64(); return n > 0 }
+	k.marker = exists(2)
+	if first, _ := replies[3].AsZScores(); len(first) > 0 {
+		k.delayed, k.due = first[0].Member, time.UnixMilli(int64(first[0].Score)/timeFactor)
+	}
+	k.active, _ = replies[4].AsStrSlice()
+	if exists(5) {
+		k.legacy = append(k.legacy, "priority")
+	}
+	if exists(6) {
+		k.legacy = append(k.legacy, "meta-paused")
+	}
+	if next, _ := replies[7].AsStrSlice(); len(next) > 0 && strings.HasPrefix(next[0], "0:") {
+		k.legacy = append(k.legacy, "wait with the entry "+next[0])
+	}
+	repeatables, _ := replies[8].AsStrSlice()
+	// name:id:endDate:tz:pattern, or name:id:endDate:ms; ids of schedulers rarely have colons.
+	if slices.ContainsFunc(repeatables, func(member string) bool { return strings.Count(member, ":") >= 3 }) {
+		k.legacy = append(k.legacy, "repeat with repeatable jobs")
+	}
+	return k, nil
+}
+
+// examineLocks looks for active jobs that no worker holds.
+func (q *patient) examineLocks(ctx context.Context) error {
+	commands := make(rueidis.Commands, len(q.raw.active))
+	for i, id := range q.raw.active {
+		commands[i] = q.redis.B().Exists().Key(q.key(id + ":lock")).Build()
+	}
+	var without []string
+	for i, reply := range q.redis.DoMulti(ctx, commands...) {
+		n, err := reply.AsInt64()
+		if err != nil {
+			return fmt.Errorf("read the locks of active jobs: %w", err)
+		}
+		if n == 0 {
+			without = append(without, q.raw.active[i])
+		}
+	}
+	if len(without) == 0 {
+		return nil
+	}
+	severity, means := severityWarning, "Their workers have died, or are too busy to renew locks. A worker moves such jobs back within two stalled checks, which are 30 seconds apart by default."
+	if len(q.workers) == 0 {
+		severity, means = severityError, "Their workers have died, and the queue has no other that moves them back. Start one."
+	}
+	q.found(severity, "stalled", fmt.Sprintf("%d of %d active jobs have no lock: %s", len(without), len(q.raw.active), some(without)), means, q.typed("jobs", q.name, "--state", "active"))
+	return nil
+}
+
+// examineLost looks for jobs that are in no state, unless that would scan too many keys.
+func (q *patient) examineLost(ctx context.Context) error {
+	if scans := int64(len(q.names)); !q.scan && q.keys*scans > mostScanned {
+		q.found(severityInfo, "lost", fmt.Sprintf("stranded and orphaned jobs were not looked for, as that scans the %d keys of the database for each queue", q.keys), "", q.typed("doctor", q.name, "--scan"))
+		return nil
+	}
+	queue, err := bullmq.NewQueue(ctx, q.name, &bullmq.QueueOptions{Connection: q.connection, Prefix: q.c.prefix, SkipMetaUpdate: true})
+	if err != nil {
+		return err
+	}
+	defer queue.Close()
+	stranded, err := queue.FindStrandedJobs(ctx)
+	if err != nil {
+		return err
+	}
+	if len(stranded) > 0 {
+		q.found(severityError, "stranded", fmt.Sprintf("%d unfinished jobs are in no state: %s", len(stranded), some(stranded)),
+			"No worker can fetch them. BullMQ 5 loses jobs so when it pauses or resumes a queue that newer clients use.", q.typed("repair", q.name))
+	}
+	orphaned, err := queue.FindOrphanedJobs(ctx)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, id := range stranded {
+		known[id] = true
+	}
+	orphaned = slices.DeleteFunc(orphaned, func(id string) bool { return known[id] })
+	if len(orphaned) > 0 {
+		q.found(severityWarning, "orphaned", fmt.Sprintf("%d jobs have keys but are in no state: %s", len(orphaned), some(orphaned)),
+			"They only use memory. An interrupted obliterate leaves them.", q.typed("orphans", q.name, "--remove"))
+	}
+	return nil
+}
