@@ -181,20 +181,20 @@ func (d *doctor) typed(verb, queue string, arguments ...string) string {
 func (d *doctor) typedFor(prefix, verb, queue string, arguments ...string) string {
 	parts := []string{"bullmq", verb}
 	if prefix != bullmq.DefaultPrefix {
-		parts = append(parts, "--prefix", quoted(prefix))
+		parts = append(parts, "--prefix", shellWord(prefix))
 	}
 	parts = append(parts, arguments...)
 	if strings.HasPrefix(queue, "-") {
 		parts = append(parts, "--")
 	}
 	if queue != "" {
-		parts = append(parts, quoted(queue))
+		parts = append(parts, shellWord(queue))
 	}
 	return strings.Join(parts, " ")
 }
 
-// quoted returns a text as one word for a shell, in which nothing is special.
-func quoted(text string) string {
+// shellWord returns a text as one word for a shell, in which nothing is special.
+func shellWord(text string) string {
 	plain, control := text != "", false
 	for _, r := range text {
 		switch {

@@ -20,13 +20,14 @@ const (
 
 // queueKeys is what doctor reads from the keys of a queue.
 type queueKeys struct {
-	version string    // of the client that wrote meta
-	paused  int64     // length of the list "paused"
-	marker  bool      // whether there is a marker
-	delayed string    // the first delayed job
-	due     time.Time // when it is due
-	active  []string  // the first active jobs
-	legacy  []string  // keys of old software
+	version     string    // of the client that wrote meta
+	concurrency string    // the global concurrency
+	paused      int64     // length of the list "paused"
+	marker      bool      // whether there is a marker
+	delayed     string    // the first delayed job
+	due         time.Time // when it is due
+	active      []string  // the first active jobs
+	legacy      []string  // keys of old software
 }
 
 func (q *patient) key(suffix string) string { return q.c.prefix + ":" + q.name + ":" + suffix }
@@ -44,14 +45,16 @@ func (q *patient) readKeys(ctx context.Context) (queueKeys, error) {
 		b().Exists().Key(q.key("meta-paused")).Build(),
 		b().Lrange().Key(q.key("wait")).Start(-1).Stop(-1).Build(),
 		b().Zrange().Key(q.key("repeat")).Min("0").Max("20").Build(),
+		b().Hget().Key(q.key("meta")).Field("concurrency").Build(),
 	)
-	for i, reply := range replies {
-		if err := reply.Error(); err != nil && !(i == 0 && rueidis.IsRedisNil(err)) {
+	for _, reply := range replies {
+		if err := reply.Error(); err != nil && !rueidis.IsRedisNil(err) {
 			return queueKeys{}, fmt.Errorf("read the keys: %w", err)
 		}
 	}
 	var k queueKeys
 	k.version, _ = replies[0].ToString()
+	k.concurrency, _ = replies[9].ToString()
 	k.paused, _ = replies[1].AsInt64()
 	exists := func(i int) bool { n, _ := replies[i].AsInt64(); return n > 0 }
 	k.marker = exists(2)

@@ -161,7 +161,7 @@ func (d *doctor) inDatabase(number int, prefix, name string) string {
 	} else {
 		address.Path = fmt.Sprintf("/%d", number)
 	}
-	return d.typedFor(prefix, "doctor", name, "--redis", quoted(address.String()))
+	return d.typedFor(prefix, "doctor", name, "--redis", shellWord(address.String()))
 }
 
 // queuesOfDatabase returns the queues of another database, as far as a bounded scan finds them.

@@ -29,7 +29,7 @@ type patient struct {
 func (d *doctor) examineQueue(ctx context.Context, summary bullmq.QueueSummary, workers []bullmq.WorkerInfo) error {
 	if summary.Err != nil {
 		d.find(severityError, summary.Name, "keys", summary.Err.Error(), "Something else than BullMQ may have written a key of the queue. Clients can't use it.",
-			"redis-cli --scan --pattern "+quoted(d.c.prefix+":"+summary.Name+":[a-z]*"))
+			"redis-cli --scan --pattern "+shellWord(d.c.prefix+":"+summary.Name+":[a-z]*"))
 		return nil
 	}
 	q := &patient{doctor: d, name: summary.Name, summary: summary}
@@ -97,7 +97,9 @@ func (q *patient) examineSettings() {
 	switch {
 	case s.Concurrency > 0 && active >= s.Concurrency && q.ready > 0:
 		q.found(severityWarning, "concurrency", fmt.Sprintf("the global concurrency is %d, %d jobs are active, and %d are ready", s.Concurrency, active, q.ready),
-			"No worker fetches a job before another has ended.", q.typed("jobs", q.name, "--state", "active"))
+			"No worker fetches a job before another has ended.", q.typed("limit", q.name, "--concurrency", fmt.Sprint(2*s.Concurrency)))
+	case q.raw.concurrency == "0":
+		q.found(severityError, "concurrency", fmt.Sprintf("the global concurrency is 0; %d jobs are ready", q.ready), "No worker fetches jobs.", q.typed("limit", q.name, "--concurrency", "none"))
 	case s.Concurrency > 0:
 		q.found(severityInfo, "concurrency", fmt.Sprintf("the global concurrency is %d, for all workers together", s.Concurrency), "", "")
 	}
@@ -107,7 +109,7 @@ func (q *patient) examineSettings() {
 	}
 	switch {
 	case s.LimitedFor > 0:
-		q.found(severityWarning, "limited", fmt.Sprintf("the rate limit is reached, for %s more%s", short(s.LimitedFor), limit), "No worker fetches jobs until then.", q.typed("queues", q.name))
+		q.found(severityWarning, "limited", fmt.Sprintf("the rate limit is reached, for %s more%s", short(s.LimitedFor), limit), "No worker fetches jobs until then.", q.typed("limit", q.name, "--end"))
 	case limit != "":
 		q.found(severityInfo, "limited", "the rate limit is not reached"+limit, "", "")
 	}
@@ -172,7 +174,7 @@ func (q *patient) examineMarker() {
 	const means = "An idle worker waits for the marker of the queue, and looks for jobs without one only every 5 seconds (drainDelay). Clients older than BullMQ 5 set no marker."
 	if late := time.Since(q.raw.due); !q.raw.due.IsZero() && late > longWait && !q.raw.marker && !q.summary.Paused {
 		q.found(severityError, "marker", fmt.Sprintf("the delayed job %s is overdue by %s, and the queue has no marker", q.raw.delayed, short(late)), means,
-			q.typed("promote", q.name)+" "+quoted(q.raw.delayed))
+			q.typed("promote", q.name)+" "+shellWord(q.raw.delayed))
 		return
 	}
 	if oldest := max(q.summary.Ages[bullmq.StateWaiting], q.summary.Ages[bullmq.StatePrioritized]); q.idle() && oldest > longWait && !q.raw.marker {
@@ -187,7 +189,7 @@ func (q *patient) examineRetention() {
 			option := map[bullmq.State]string{bullmq.StateCompleted: "removeOnComplete", bullmq.StateFailed: "removeOnFail"}[state]
 			q.found(severityWarning, "retention", fmt.Sprintf("the queue keeps %d %s jobs", count, state),
 				"They fill the memory of Redis. Set "+option+" in the options of jobs or of the worker, and remove the old ones.",
-				q.typed("remove", q.name, "--state", string(state), "--older-than", "24h", "--max-read", fmt.Sprint(manyFinished)))
+				q.typed("clean", q.name, "--state", string(state), "--older-than", "24h"))
 		}
 	}
 }
@@ -201,6 +203,6 @@ func (q *patient) examineLayout() {
 	if len(q.raw.legacy) > 0 {
 		q.found(severityWarning, "legacy", "the queue has keys of Bull, or of BullMQ before version 5: "+strings.Join(q.raw.legacy, ", "),
 			"Its jobs run. Its repeatable jobs stop: save them before a new client lists schedulers. Do not run old and new software at once. See docs/legacy-queues.md.",
-			"redis-cli ZRANGE "+quoted(q.key("repeat"))+" 0 -1 WITHSCORES")
+			"redis-cli ZRANGE "+shellWord(q.key("repeat"))+" 0 -1 WITHSCORES")
 	}
 }

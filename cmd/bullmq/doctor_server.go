@@ -56,7 +56,7 @@ func (d *doctor) examineVersion(info map[string]string) {
 	d.find(severityInfo, "", "server", fmt.Sprintf("%s at %s, %s, prefix %s", server, d.connection, where, d.c.prefix), "", "")
 	if info["role"] == "slave" {
 		d.find(severityError, "", "replica", "the server is a replica of "+info["master_host"]+":"+info["master_port"],
-			"Clients can't change a replica, so workers fetch no jobs from it.", "bullmq doctor --redis "+quoted("redis://"+info["master_host"]+":"+info["master_port"]))
+			"Clients can't change a replica, so workers fetch no jobs from it.", "bullmq doctor --redis "+shellWord("redis://"+info["master_host"]+":"+info["master_port"]))
 	}
 }
 

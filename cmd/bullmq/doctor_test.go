@@ -18,20 +18,22 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/redisserver"
 )
 
-// openWith is open with options of the server.
-func openWith(options redisserver.Options) *site {
+// clinic is a site with a server of its own.
+type clinic struct {
+	*site
+	redis *redisserver.Server
+}
+
+func openServer(config ...string) *clinic {
 	GinkgoHelper()
-	redis, err := redisserver.Start(options)
+	redis, err := redisserver.Start(redisserver.Options{Config: config})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(redis.Close)
-	connection, err := bullmq.Connect(ctx, redis.URL())
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(connection.Close)
-	return &site{redis, connection}
+	return &clinic{openAt(redis.URL(), bullmq.DefaultPrefix), redis}
 }
 
 // do sends a command to the Redis of a spec, or to one of its databases.
-func (s *site) do(database int, command ...string) {
+func (s *clinic) do(database int, command ...string) {
 	GinkgoHelper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.redis.Addr()}, DisableCache: true, SelectDB: database})
 	Expect(err).NotTo(HaveOccurred())
@@ -40,7 +42,7 @@ func (s *site) do(database int, command ...string) {
 }
 
 // diagnose runs doctor, and returns its findings of a severity, by check.
-func (s *site) diagnose(code int, arguments ...string) map[string]map[string]any {
+func (s *clinic) diagnose(code int, arguments ...string) map[string]map[string]any {
 	GinkgoHelper()
 	output, _ := s.run(code, append([]string{"doctor"}, arguments...)...)
 	return byCheck(output)
@@ -48,7 +50,7 @@ func (s *site) diagnose(code int, arguments ...string) map[string]map[string]any
 
 // eventually runs doctor again and again, for a check that depends on how workers register
 // themselves.
-func (s *site) eventually(check string, arguments ...string) AsyncAssertion {
+func (s *clinic) eventually(check string, arguments ...string) AsyncAssertion {
 	GinkgoHelper()
 	return Eventually(func() map[string]any {
 		output, _ := s.command(append([]string{"doctor"}, arguments...)...).Output()
@@ -72,7 +74,7 @@ func says(severity, found, remedy string) types.GomegaMatcher {
 }
 
 // work runs a worker until the spec ends.
-func (s *site) work(name string, handler bullmq.Handler, options bullmq.WorkerOptions) *bullmq.Worker {
+func (s *clinic) work(name string, handler bullmq.Handler, options bullmq.WorkerOptions) *bullmq.Worker {
 	GinkgoHelper()
 	options.Connection = s.connection
 	worker, err := bullmq.NewWorker(ctx, name, handler, &options)
@@ -87,7 +89,7 @@ func (s *site) work(name string, handler bullmq.Handler, options bullmq.WorkerOp
 func nothing(context.Context, *bullmq.Job) (any, error) { return nil, nil }
 
 // block runs a worker whose jobs run until the spec ends.
-func (s *site) block(name string, options bullmq.WorkerOptions) *bullmq.Worker {
+func (s *clinic) block(name string, options bullmq.WorkerOptions) *bullmq.Worker {
 	GinkgoHelper()
 	end := make(chan struct{})
 	worker := s.work(name, func(context.Context, *bullmq.Job) (any, error) { <-end; return nil, nil }, options)
@@ -97,7 +99,7 @@ func (s *site) block(name string, options bullmq.WorkerOptions) *bullmq.Worker {
 
 var _ = Describe("bullmq doctor", func() {
 	It("finds nothing wrong with a queue whose worker is idle", func() {
-		s := open()
+		s := openServer()
 		s.work("orders", nothing, bullmq.WorkerOptions{Name: "painter"})
 		s.queue("orders")
 		found := s.diagnose(0)
@@ -109,7 +111,7 @@ var _ = Describe("bullmq doctor", func() {
 	})
 
 	It("tells why it can't connect, without the password", func() {
-		s := open()
+		s := openServer()
 		found := s.diagnose(4, "--redis", "redis://user:secret@127.0.0.1:1")
 		Expect(found).To(HaveLen(1))
 		Expect(found["connection"]).To(says("error", "connection refused", "--redis"))
@@ -117,7 +119,7 @@ var _ = Describe("bullmq doctor", func() {
 	})
 
 	It("finds a server that evicts keys", func() {
-		s := openWith(redisserver.Options{Config: []string{"maxmemory-policy allkeys-lru"}})
+		s := openServer("maxmemory-policy allkeys-lru")
 		s.queue("orders")
 		Expect(s.diagnose(4)["eviction"]).To(says("warning", "allkeys-lru", "redis-cli CONFIG SET maxmemory-policy noeviction"))
 		s.do(0, "CONFIG", "SET", "maxmemory-policy", "noeviction")
@@ -125,26 +127,26 @@ var _ = Describe("bullmq doctor", func() {
 	})
 
 	It("finds a server whose memory is full", func() {
-		s := open()
+		s := openServer()
 		s.queue("orders")
 		s.do(0, "CONFIG", "SET", "maxmemory", "600kb")
 		Expect(s.diagnose(4)["memory"]).To(says("error", "% of its memory", "CONFIG SET maxmemory "))
 	})
 
 	It("finds a replica, and names its master", func() {
-		master := open()
-		s := openWith(redisserver.Options{Config: []string{"replicaof 127.0.0.1 " + strings.Split(master.redis.Addr(), ":")[1]}})
+		master := openServer()
+		s := openServer("replicaof 127.0.0.1 " + strings.Split(master.redis.Addr(), ":")[1])
 		Expect(s.diagnose(4)["replica"]).To(says("error", "replica of "+master.redis.Addr(), "bullmq doctor --redis redis://"+master.redis.Addr()))
 	})
 
 	It("tells that it may not list clients", func() {
-		s := openWith(redisserver.Options{ACL: []string{"default on nopass ~* &* +@all -client|list"}})
+		s := openServer("user default on nopass ~* &* +@all -client|list")
 		s.queue("orders")
 		Expect(s.diagnose(0)["clients"]).To(HaveKeyWithValue("found", ContainSubstring("CLIENT LIST is not permitted")))
 	})
 
 	It("finds the queue in another database", func() {
-		s := open()
+		s := openServer()
 		s.do(3, "HSET", "bull:orders:meta", "version", "bullmq:6.7.0")
 		found := s.diagnose(4, "orders")
 		Expect(found["absent"]).To(says("error", "there is no queue orders with the prefix bull in this database", "bullmq queues"))
@@ -155,15 +157,15 @@ var _ = Describe("bullmq doctor", func() {
 	})
 
 	It("finds the queue with another prefix", func() {
-		s := open()
+		s := openServer()
 		s.do(0, "INCR", "shop:eu:orders:id")
 		Expect(s.diagnose(4, "orders")["prefix"]).To(says("error", "with the prefix shop:eu", "bullmq doctor --prefix shop:eu orders"))
 		Expect(s.diagnose(4)["prefix"]).To(HaveKeyWithValue("remedy", "bullmq doctor --prefix shop:eu"))
-		Expect(s.diagnose(0, "--prefix", "shop:eu", "orders")).To(HaveKey("queue"))
+		Expect((&clinic{openAt(s.url, "shop:eu"), s.redis}).diagnose(0, "orders")).To(HaveKey("queue"))
 	})
 
 	It("finds queues whose names differ by braces or case", func() {
-		s := open()
+		s := openServer()
 		s.queue("orders")
 		s.queue("{orders}")
 		Expect(s.diagnose(4, "orders")["braces"]).To(says("warning", "there is also a queue {orders}", "bullmq doctor '{orders}'"))
@@ -173,7 +175,7 @@ var _ = Describe("bullmq doctor", func() {
 	})
 
 	It("finds jobs that no worker serves, and a paused queue", func() {
-		s := open()
+		s := openServer()
 		orders := s.queue("orders")
 		Expect(s.diagnose(0)["workers"]).To(HaveKeyWithValue("severity", "info"))
 		s.add(orders, 1, "paint", nil, &bullmq.JobOptions{Delay: time.Hour})
@@ -186,21 +188,23 @@ var _ = Describe("bullmq doctor", func() {
 	})
 
 	It("finds a global concurrency that is reached, and a rate limit", func() {
-		s := open()
+		s := openServer()
 		orders := s.queue("orders")
 		Expect(orders.SetGlobalConcurrency(ctx, 1)).To(Succeed())
 		Expect(s.diagnose(0)["concurrency"]).To(HaveKeyWithValue("severity", "info"))
 		s.block("orders", bullmq.WorkerOptions{Concurrency: 5})
 		s.add(orders, 3, "paint", nil, nil)
-		s.eventually("concurrency").Should(says("warning", "the global concurrency is 1, 1 jobs are active, and 2 are ready", "--state active"))
+		s.eventually("concurrency").Should(says("warning", "the global concurrency is 1, 1 jobs are active, and 2 are ready", "bullmq limit --concurrency 2 orders"))
 		Expect(orders.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 2, Duration: time.Hour})).To(Succeed())
 		Expect(s.diagnose(4)["limited"]).To(HaveKeyWithValue("found", ContainSubstring("not reached; the global rate limit is 2 jobs in 1h")))
 		Expect(orders.RateLimit(ctx, time.Minute)).To(Succeed())
-		Expect(s.diagnose(4)["limited"]).To(says("warning", "the rate limit is reached, for ", "bullmq queues orders"))
+		Expect(s.diagnose(4)["limited"]).To(says("warning", "the rate limit is reached, for ", "bullmq limit --end orders"))
+		s.do(0, "HSET", "bull:orders:meta", "concurrency", "0")
+		Expect(s.diagnose(4)["concurrency"]).To(says("error", "the global concurrency is 0; 2 jobs are ready", "bullmq limit --concurrency none orders"))
 	})
 
 	It("finds workers that are busy, paused or stopping", func() {
-		s := open()
+		s := openServer()
 		orders := s.queue("orders")
 		busy := s.block("orders", bullmq.WorkerOptions{Name: "busy"})
 		s.add(orders, 2, "paint", nil, nil)
@@ -215,7 +219,7 @@ var _ = Describe("bullmq doctor", func() {
 	})
 
 	It("finds active jobs that have no lock", func() {
-		s := open()
+		s := openServer()
 		orders := s.queue("orders")
 		s.add(orders, 2, "paint", nil, nil)
 		fetcher, err := bullmq.NewFetcher(ctx, "orders", &bullmq.FetcherOptions{Connection: s.connection})
@@ -232,7 +236,7 @@ var _ = Describe("bullmq doctor", func() {
 	})
 
 	It("finds stranded and orphaned jobs, and names commands that repair and remove them", func() {
-		s := open()
+		s := openServer()
 		orders := s.queue("orders")
 		s.add(orders, 2, "paint", nil, nil)
 		s.do(0, "LREM", "bull:orders:wait", "0", "2")
@@ -252,7 +256,7 @@ var _ = Describe("bullmq doctor", func() {
 	})
 
 	It("finds overdue delayed jobs and waiting jobs of which no worker is notified", func() {
-		s := open()
+		s := openServer()
 		orders := s.queue("orders")
 		s.work("orders", nothing, bullmq.WorkerOptions{DrainDelay: time.Hour})
 		s.add(orders, 1, "paint", nil, &bullmq.JobOptions{Delay: time.Hour})
@@ -275,14 +279,14 @@ var _ = Describe("bullmq doctor", func() {
 	})
 
 	It("finds millions of finished jobs", func() {
-		s := open()
+		s := openServer()
 		s.queue("orders")
 		s.do(0, "EVAL", "for i = 1, 1000000 do redis.call('ZADD', KEYS[1], i, i) end", "1", "bull:orders:completed")
-		Expect(s.diagnose(4)["retention"]).To(says("warning", "the queue keeps 1000000 completed jobs", "--state completed --older-than 24h"))
+		Expect(s.diagnose(4)["retention"]).To(says("warning", "the queue keeps 1000000 completed jobs", "bullmq clean --state completed --older-than 24h orders"))
 	})
 
 	It("finds what other versions of BullMQ have left", func() {
-		s := open()
+		s := openServer()
 		s.add(s.queue("orders"), 1, "paint", nil, nil)
 		s.do(0, "RENAME", "bull:orders:wait", "bull:orders:paused")
 		Expect(s.diagnose(4)["paused-list"]).To(says("error", "1 jobs are in the list of paused jobs", "bullmq repair orders"))
@@ -297,14 +301,14 @@ var _ = Describe("bullmq doctor", func() {
 	})
 
 	It("finds a key of another type", func() {
-		s := open()
+		s := openServer()
 		s.queue("orders")
 		s.do(0, "SET", "bull:orders:wait", "x")
 		Expect(s.diagnose(4)["keys"]).To(says("error", "", "redis-cli --scan --pattern"))
 	})
 
 	DescribeTable("finds nothing wrong with a queue of Node", func(version, dialect string) {
-		s := open()
+		s := openServer()
 		worker, err := nodeprocess.Start("worker.mjs", "-redis", s.redis.Addr(), "-queue", "orders", "-bullmq", version, "-name", "noddy")
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(worker.Stop)
@@ -321,7 +325,7 @@ var _ = Describe("bullmq doctor", func() {
 	)
 
 	It("lets no name control the terminal or the shell", func() {
-		s := open()
+		s := openServer()
 		names := []string{"a'b", "x;touch pwned", "$(id)", "\x1b[31mred", "-rf", "ö ü", "back\\slash\n"}
 		for _, name := range names {
 			Expect(s.queue(name).Pause(ctx)).To(Succeed())
