@@ -33,6 +33,8 @@ type target string
 const (
 	onQueue target = "queue"
 	onJobs  target = "jobs" // selected by their ids or by a search
+
+	onScheduler target = "scheduler" // with the form's scheduler as its id
 )
 
 // field is an input of an action's form.
@@ -52,7 +54,7 @@ type subject struct {
 }
 
 // actions are all actions, in the order of their buttons.
-var actions = slices.Concat(jobActions, queueActions)
+var actions = slices.Concat(jobActions, queueActions, schedulerActions)
 
 // actionsOn returns the actions on something: jobs in a state, or a queue, for state "".
 func actionsOn(on string, state bullmq.State) (found []actionView) {
@@ -82,7 +84,7 @@ type actionPage struct {
 type pair struct{ Name, Value string }
 
 // keptFields select jobs.
-var keptFields = []string{"job", "state", "name", "data", "error", "all"}
+var keptFields = []string{"job", "state", "name", "data", "error", "all", "scheduler"}
 
 func (d *Dashboard) askAction(w http.ResponseWriter, r *http.Request) error {
 	a, s, err := d.subject(r)
@@ -163,6 +165,9 @@ func (d *Dashboard) actionPage(a action, s *subject) *actionPage {
 	page := &actionPage{actionView: actionView{a.name, a.title}, Queue: s.queue.Name(), Typed: a.typed, Fields: a.fields, Back: d.link("queues", s.queue.Name())}
 	if use := s.use(a); use.Job != "" {
 		page.Back = d.link("queues", use.Queue, "jobs", use.Job)
+	}
+	if a.on == onScheduler {
+		page.Back = d.link("queues", s.queue.Name(), "schedulers")
 	}
 	for _, name := range keptFields {
 		for _, value := range s.form[name] {

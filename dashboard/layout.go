@@ -12,12 +12,14 @@ type navLink struct {
 // navigation are the links at the top of each page, in order.
 var navigation = []navLink{
 	{"Queues", nil, []string{"overview", "queue", "job", "action"}},
+	{"Schedulers", []string{"schedulers"}, []string{"schedulers", "scheduler"}},
 	{"Workers", []string{"workers"}, []string{"workers"}},
 }
 
 // queueTabs are the pages of one queue. Path is below that of the queue.
 var queueTabs = []navLink{
 	{"Jobs", nil, []string{"queue"}},
+	{"Schedulers", []string{"schedulers"}, []string{"schedulers", "scheduler"}},
 }
 
 // Current reports whether a page belongs to the link.

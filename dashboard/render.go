@@ -37,7 +37,7 @@ func statusOf(err error) int {
 	var bad badRequest
 	var no refused
 	switch {
-	case errors.As(err, &missing), errors.Is(err, bullmq.ErrJobNotFound):
+	case errors.As(err, &missing), errors.Is(err, bullmq.ErrJobNotFound), errors.Is(err, bullmq.ErrSchedulerNotFound):
 		return http.StatusNotFound
 	case errors.As(err, &bad):
 		return http.StatusBadRequest

@@ -1,0 +1,240 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// schedulersPage is what the pages of schedulers show.
+type schedulersPage struct {
+	Queue  string // "" for all queues
+	Rows   []schedulerRow
+	Total  int
+	Queues int // that have schedulers
+	// Next is the address of the next page.
+	Next string
+	Now  time.Time
+}
+
+// schedulerRow is a scheduler in a list.
+type schedulerRow struct {
+	*bullmq.Scheduler
+	Queue string
+	Words string
+	Last  *schedulerRun // nil if none is known
+}
+
+// schedulerRun is a run of a scheduler.
+type schedulerRun struct {
+	Due   time.Time
+	Job   *bullmq.Job
+	State bullmq.State
+}
+
+// Took returns how long the run has taken; 0 if it has not ended.
+func (r *schedulerRun) Took() time.Duration {
+	if r.Job.FinishedOn.IsZero() || r.Job.ProcessedOn.IsZero() {
+		return 0
+	}
+	return r.Job.FinishedOn.Sub(r.Job.ProcessedOn)
+}
+
+const (
+	schedulersPerPage = 50
+	nextRuns          = 10 // times that the page of a scheduler shows
+	lastRuns          = 5  // runs that the page of a scheduler looks for
+)
+
+// Overdue returns for how long the next run is overdue; 0 if it is not.
+func (s schedulerRow) Overdue(now time.Time) time.Duration {
+	if late := now.Sub(s.Next); late > time.Second && !s.Next.IsZero() {
+		return late
+	}
+	return 0
+}
+
+// allSchedulers lists the schedulers of all queues, the next one first. It reads the queues
+// that have schedulers, up to a page.
+func (d *Dashboard) allSchedulers(r *http.Request) (any, error) {
+	summaries, err := d.summaries(r)
+	if err != nil {
+		return nil, err
+	}
+	page := &schedulersPage{Now: d.o.Now()}
+	summaries = slices.DeleteFunc(summaries, func(s bullmq.QueueSummary) bool { return s.Schedulers == 0 })
+	slices.SortFunc(summaries, func(a, b bullmq.QueueSummary) int { return strings.Compare(a.Name, b.Name) })
+	after, shown := r.FormValue("after"), 0
+	var read []string
+	for _, summary := range summaries {
+		page.Queues++
+		page.Total += summary.Schedulers
+		switch {
+		case strings.Compare(summary.Name, after) <= 0 && after != "":
+		case shown > 0 && shown+summary.Schedulers > schedulersPerPage:
+			if page.Next == "" {
+				page.Next = d.link("schedulers") + "?after=" + url.QueryEscape(read[len(read)-1])
+			}
+		default:
+			if page.Next == "" {
+				read = append(read, summary.Name)
+				shown += summary.Schedulers
+			}
+		}
+	}
+	rows := make([][]schedulerRow, len(read))
+	err = each(r.Context(), len(read), func(ctx context.Context, i int) error {
+		queue, err := d.schedulerQueue(ctx, read[i])
+		if err != nil {
+			return err
+		}
+		defer queue.Close()
+		rows[i], err = d.schedulerRows(ctx, queue, 0)
+		return err
+	})
+	page.Rows = slices.Concat(rows...)
+	slices.SortStableFunc(page.Rows, func(a, b schedulerRow) int { return a.Next.Compare(b.Next) })
+	return page, err
+}
+
+// queueSchedulers lists the schedulers of a queue, the next one first.
+func (d *Dashboard) queueSchedulers(r *http.Request) (any, error) {
+	queue, err := d.openToRead(r)
+	if err != nil {
+		return nil, err
+	}
+	defer queue.Close()
+	ctx := r.Context()
+	from, err := strconv.Atoi(cmp.Or(r.FormValue("from"), "0"))
+	if err != nil || from < 0 {
+		return nil, badRequest{errors.New("there is no such page")}
+	}
+	page := &schedulersPage{Queue: queue.Name(), Now: d.o.Now(), Queues: 1}
+	if page.Total, err = queue.CountSchedulers(ctx); err != nil {
+		return nil, err
+	}
+	if page.Rows, err = d.schedulerRows(ctx, queue, from); err != nil {
+		return nil, err
+	}
+	if from+schedulersPerPage < page.Total {
+		page.Next = d.link("queues", queue.Name(), "schedulers") + "?from=" + strconv.Itoa(from+schedulersPerPage)
+	}
+	return page, nil
+}
+
+// schedulerQueue opens a queue to read its schedulers. In the dialect V5 a list of schedulers
+// changes nothing, while that of V6 removes entries without a record.
+func (d *Dashboard) schedulerQueue(ctx context.Context, name string) (*bullmq.Queue, error) {
+	return bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: d.connection, Prefix: d.o.Prefix, SkipMetaUpdate: true, Dialect: bullmq.V5})
+}
+
+// openToRead opens the queue of a request to read its schedulers.
+func (d *Dashboard) openToRead(r *http.Request) (*bullmq.Queue, error) {
+	queue, err := d.open(r)
+	if err != nil {
+		return nil, err
+	}
+	defer queue.Close()
+	return d.schedulerQueue(r.Context(), queue.Name())
+}
+
+// schedulerRows reads a page of the schedulers of a queue, with the last run of each.
+func (d *Dashboard) schedulerRows(ctx context.Context, queue *bullmq.Queue, from int) ([]schedulerRow, error) {
+	schedulers, err := queue.Schedulers(ctx, bullmq.Page{Offset: from, Limit: schedulersPerPage, Ascending: true})
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]schedulerRow, len(schedulers))
+	return rows, each(ctx, len(rows), func(ctx context.Context, i int) error {
+		rows[i] = schedulerRow{Scheduler: schedulers[i], Queue: queue.Name(), Words: repeatWords(schedulers[i])}
+		if schedulers[i].Iterations == 1 {
+			return nil // its first job waits, or runs
+		}
+		runs, err := pastRuns(ctx, queue, schedulers[i], 1)
+		if len(runs) > 0 {
+			rows[i].Last = &runs[0]
+		}
+		return err
+	})
+}
+
+// schedulerPage is what the page of a scheduler shows.
+type schedulerPage struct {
+	schedulerRow
+	Now   time.Time
+	Notes []string
+	// NextJob is the job of the next run; nil if it is missing. Then the schedule stands still.
+	NextJob      *bullmq.Job
+	NextState    bullmq.State
+	LastStart    time.Time // of the run before; zero if it is not known
+	Times        []time.Time
+	Ends         bool // there is no run after Times
+	Runs         []schedulerRun
+	Data         string
+	TemplateOpts string
+}
+
+func (d *Dashboard) scheduler(r *http.Request) (any, error) {
+	queue, err := d.openToRead(r)
+	if err != nil {
+		return nil, err
+	}
+	defer queue.Close()
+	ctx, id := r.Context(), r.PathValue("scheduler")
+	found, err := queue.Scheduler(ctx, id)
+	if err != nil {
+		if errors.Is(err, bullmq.ErrSchedulerNotFound) {
+			return nil, notFound{"there is no scheduler " + cut(id, 80) + " in " + cut(queue.Name(), 80)}
+		}
+		return nil, err
+	}
+	page := &schedulerPage{schedulerRow: schedulerRow{Scheduler: found, Queue: queue.Name(), Words: repeatWords(found)}, Now: d.o.Now(), Notes: repeatNotes(found)}
+	page.Data = cut(indented(d.redacted(queue.Name(), found.Name, found.Data)), longestPart)
+	page.TemplateOpts = cut(indented(found.RawOptions), longestPart)
+	next := runID(found, found.Next.UnixMilli())
+	page.NextJob, page.NextState, err = queue.JobAndState(ctx, next)
+	if err != nil && !errors.Is(err, bullmq.ErrJobNotFound) {
+		return nil, err
+	}
+	var stored json.RawMessage
+	if page.NextJob != nil {
+		stored = page.NextJob.RawOptions
+		if found.Iterations > 1 {
+			page.LastStart = page.NextJob.Timestamp // the run before adds the next job as it starts
+		}
+	}
+	page.Times, page.Ends = upcoming(found, stored, d.o.Now(), nextRuns)
+	page.Runs, err = pastRuns(ctx, queue, found, lastRuns)
+	return page, err
+}
+
+// pastRuns returns the stored jobs of the runs before the next one, the newest first. It
+// looks for the jobs of the last n runs, if they were in time. A run that was late has
+// another id, and is not found.
+func pastRuns(ctx context.Context, queue *bullmq.Queue, s *bullmq.Scheduler, n int) ([]schedulerRun, error) {
+	times := previous(s, n)
+	runs := make([]schedulerRun, len(times))
+	err := each(ctx, len(times), func(ctx context.Context, i int) (err error) {
+		runs[i].Due = times[i]
+		runs[i].Job, runs[i].State, err = queue.JobAndState(ctx, runID(s, times[i].UnixMilli()))
+		if errors.Is(err, bullmq.ErrJobNotFound) {
+			return nil
+		}
+		return err
+	})
+	return slices.DeleteFunc(runs, func(run schedulerRun) bool { return run.Job == nil }), err
+}
+
+// runID returns the id of the job of a run.
+func runID(s *bullmq.Scheduler, ms int64) string {
+	return "repeat:" + s.ID + ":" + strconv.FormatInt(ms, 10)
+}
