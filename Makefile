@@ -73,6 +73,10 @@ bench: redis node ## measure speed, memory and latency compared with Node bullmq
 prometheus: redis prometheus-server ## let a real Prometheus scrape a worker process and evaluate the alerts
 	BULLMQ_PROMETHEUS=1 go test -count=1 -timeout 80s ./bullmqprom -ginkgo.focus 'A Prometheus server|The dashboard' $(FLAGS)
 
+.PHONY: browser
+browser: redis node chromium ## look at the pages of the dashboard with a real Chromium, beside Go and Node workers
+	BULLMQ_BROWSER=1 go test -count=1 -timeout 4m ./dashboard/browsertest $(FLAGS)
+
 .PHONY: fuzz
 fuzz: ## fuzz the decoders of data from Redis, each target for FUZZTIME (30s)
 	@FUZZTIME=$(FUZZTIME) tools/fuzz.sh $(PACKAGES)
@@ -121,7 +125,7 @@ fmt: ## format the Go files
 
 # Requirements of the commands above.
 
-.PHONY: deps redis node c-compiler prometheus-server
+.PHONY: deps redis node c-compiler prometheus-server chromium
 deps: redis node c-compiler ## install what the other commands need
 redis:
 	@tools/ensure-redis.sh
@@ -131,3 +135,5 @@ c-compiler:
 	@tools/ensure-c-compiler.sh
 prometheus-server:
 	@tools/ensure-prometheus.sh
+chromium:
+	@tools/ensure-chromium.sh

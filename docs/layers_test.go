@@ -27,7 +27,7 @@ var layers = []struct {
 	{paths: []string{"bullmq/bullmqotel"}, uses: []string{"go.opentelemetry.io/otel"}},
 	{paths: []string{"bullmqprom", "bullmqhttp", "dashboard"}, uses: []string{"github.com/prometheus/client_golang"}},
 	{paths: []string{"internal/testkit", "bullmq/internal/backendtest", "bullmqtest"}, uses: []string{"github.com/onsi", "github.com/alicebob/miniredis"}},
-	{paths: []string{"", "bench", "examples", "interop", "docs", "bullmqprom/example", "dashboard/example"}},
+	{paths: []string{"", "bench", "examples", "interop", "docs", "bullmqprom/example", "dashboard/browsertest", "dashboard/example"}},
 }
 
 // layerOf returns the layer of a package, given by its path below the module.

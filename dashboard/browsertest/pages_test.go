@@ -1,0 +1,109 @@
+package browsertest
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/chromedp/chromedp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+)
+
+// shown is a page that each check looks at.
+type shown struct {
+	title  string // of the specs
+	path   func(w *world) string
+	text   string // that it shows, also without JavaScript
+	status int64  // 200 if it is 0
+}
+
+// pages are all pages. A new page needs one line.
+var pages = []shown{
+	{title: "overview", path: to("/"), text: "orders"},
+	{title: "queue", path: to("/queues/orders?state=waiting"), text: "pack"},
+	{title: "queue's failed jobs", path: to("/queues/orders?state=failed"), text: "the printer is on fire"},
+	{title: "empty search", path: to("/queues/orders?state=failed&data=nothing"), text: "No job"},
+	{title: "hostile queue", path: func(w *world) string { return w.at("/queues", hostileQueue) }, text: hostileName},
+	{title: "completed job", path: job("orders", "completed"), text: "the box is open"},
+	{title: "failed job", path: job("orders", "failed"), text: "refused by the carrier"},
+	{title: "panicked job", path: job("orders", "panicked"), text: "the printer is on fire"},
+	{title: "active job", path: job("orders", "active"), text: "packer"},
+	{title: "delayed job", path: job("orders", "delayed"), text: "order-4721"},
+	{title: "parent job", path: job("shipping", "flow"), text: "children"},
+	{title: "hostile job", path: job(hostileQueue, "hostile"), text: "onerror=alert(1)"},
+	{title: "large job", path: job(hostileQueue, "large"), text: "many bytes"},
+	{title: "deep job", path: job(hostileQueue, "deep"), text: "deep"},
+	{title: "broken job", path: job(hostileQueue, "broken"), text: "name"},
+	{title: "workers", path: to("/workers"), text: "mailer"},
+	{title: "retry confirmation", path: to("/queues/orders/actions/retry?state=failed&all=1"), text: "2 jobs"},
+	{title: "pause confirmation", path: to("/queues/orders/actions/pause"), text: "orders"},
+	{title: "missing queue", path: to("/queues/none"), text: "none", status: 404},
+	{title: "wrong search", path: to("/queues/orders?state=done"), text: "done", status: 400},
+}
+
+// to returns a function for an address that is known in advance.
+func to(path string) func(*world) string { return func(w *world) string { return w.at(path) } }
+
+// job returns a function for the page of a job of world.ids.
+func job(queue, what string) func(*world) string {
+	return func(w *world) string { return w.at("/queues", queue, "jobs", w.ids[what]) }
+}
+
+var (
+	//go:embed scripts/layout.js
+	layoutScript string
+	//go:embed scripts/focus.js
+	focusScript string
+)
+
+var _ = Describe("The page", func() {
+	for _, p := range pages {
+		open := func(v view) *tab {
+			GinkgoHelper()
+			tab := browser.open(v)
+			if p.status != 0 {
+				tab.expected = map[int64]bool{p.status: true}
+			}
+			tab.load(p.path(shop))
+			return tab
+		}
+
+		Context(fmt.Sprintf("%q", p.title), Ordered, ContinueOnFailure, func() {
+			var tab *tab
+			BeforeAll(func() { tab = open(views[0]) })
+
+			It("has no faults in its layout, light and dark, wide and narrow", func() {
+				for _, v := range views {
+					tab.look(v)
+					tab.settle()
+					Expect(eval[[]string](tab, "("+layoutScript+")()")).To(BeEmpty(), v.String())
+				}
+			})
+
+			It("has no serious findings of axe", func() {
+				for i, v := range views[:3] {
+					tab.look(v)
+					tab.settle()
+					Expect(findings(tab, axeRules[i])).To(BeEmpty(), v.String())
+				}
+			})
+
+			It("is operated by keyboard, and shows the focus", func() {
+				tab.look(views[0])
+				n := eval[int](tab, "("+focusScript+")()")
+				for range n + 5 {
+					tab.do(chromedp.KeyEvent("\t"))
+				}
+				Expect(eval[[]string](tab, "window.walk.report()")).To(BeEmpty())
+			})
+
+			It("can be read without JavaScript", func() {
+				Expect(tab.found()).To(BeEmpty(), "problems with JavaScript")
+				tab.look(view{width: 1280, noScript: true})
+				tab.load(p.path(shop))
+				Expect(eval[string](tab, "document.querySelector('main').innerText")).To(ContainSubstring(p.text))
+				Expect(tab.found()).To(BeEmpty())
+			})
+		})
+	}
+})
