@@ -236,6 +236,7 @@ var _ = Describe("A watcher of queues", func() {
 		proxy := proxied(redis.Addr())
 		w := watchQueues(openConnection("redis://"+proxy.Addr()), quick, names...)
 		Eventually(w.count(names[1]), "5s").Should(Equal(1))
+		Eventually(clientList, "5s").Should(MatchRegexp(`name=bull:@x:watch .*cmd=xread `))
 		proxy.CutAll()
 		for _, name := range names {
 			Eventually(w.count(name), "10s").Should(Equal(2))
@@ -256,8 +257,10 @@ var _ = Describe("A watcher of queues", func() {
 		server.Kill()
 		Expect(server.Restart()).To(Succeed())
 		Eventually(w.count(name), "10s").Should(Equal(2))
-		_, err := queue.Publish(ctx, "custom", nil)
-		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() error { // the connection may be broken
+			_, err := queue.Publish(ctx, "custom", nil)
+			return err
+		}, "5s").Should(Succeed())
 		Eventually(w.count(name), "5s").Should(Equal(3))
 	}, Label("slow"))
 

@@ -1,5 +1,6 @@
 --[[ lastEvents: finds the last event of several queues. It writes nothing.
 
+     Arguments: none.
      Returns: for each queue a list with the id of its last event, '0-0' if it has none, or a text if its events can't be
      read. ]]
 --@queues

@@ -284,6 +284,9 @@ func live(f *fixture) {
 	Expect(served.Takes).To(HaveLen(2))
 	Expect(f.do("DEL", "bull:no-such-queue:meta", "bull:no-such-queue:events").Error()).To(Succeed())
 
+	last, err := NewQueueFinder(single{f.client}).LastEvents(f.ctx, queues)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(last).To(HaveLen(len(queues)))
 	summaries, err := NewQueueFinder(single{f.client}).Summaries(f.ctx, queues, 60)
 	ok(err)
 	Expect(summaries[0].Counts).To(HaveKeyWithValue(backend.Completed, BeNumerically(">", 0)))
