@@ -1,12 +1,16 @@
 package dashboard
 
 import (
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
 var errRemote = errors.New("this dashboard is only for browsers on the machine on which it runs; set Options.Authorize to decide who may use it")
@@ -63,7 +67,11 @@ type Use struct {
 // Record tells what became of an action.
 type Record struct {
 	Use
-	// Form is what the action was asked to do, as sent.
+	// Jobs are the ids of the jobs that the action was asked to change. It is empty if the
+	// action is not about jobs, or about all that match a search.
+	Jobs []string
+	// Form is what the action was asked to do, as sent. It may contain the data of a job. It is
+	// nil if the form was not read, such as that of another site.
 	Form url.Values
 	// Done says what was done; "" if Err is set.
 	Done string
@@ -76,10 +84,13 @@ func (d *Dashboard) mayRead(r *http.Request) error {
 	return d.mayUse(r, Use{Action: ActionRead, Queue: r.PathValue("queue"), Job: r.PathValue("job")})
 }
 
+// errReadOnly refuses an action.
+var errReadOnly = errors.New("this dashboard is read-only")
+
 // mayUse returns an error if a use is refused.
 func (d *Dashboard) mayUse(r *http.Request, use Use) error {
 	if d.o.ReadOnly && use.Action != ActionRead {
-		return refused{errors.New("this dashboard is read-only")}
+		return refused{errReadOnly}
 	}
 	if d.o.Access == nil {
 		return nil
@@ -89,3 +100,73 @@ func (d *Dashboard) mayUse(r *http.Request, use Use) error {
 	}
 	return nil
 }
+
+// sees reports whether a request may see a queue. The name of a queue that it may not see is
+// not shown to it.
+func (d *Dashboard) sees(r *http.Request, queue string) bool {
+	return d.catalog.shows(queue) && d.mayUse(r, Use{Action: ActionRead, Queue: queue}) == nil
+}
+
+// queueNames returns the names of the queues that a request may see, in order.
+func (d *Dashboard) queueNames(r *http.Request) ([]string, error) {
+	names, err := d.catalog.list(r.Context())
+	if err != nil || d.o.Access == nil {
+		return names, err
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !d.sees(r, name) }), nil
+}
+
+// listWorkers returns the workers of queues, without the names of queues that a request may not
+// see.
+func (d *Dashboard) listWorkers(r *http.Request, queues ...string) ([]bullmq.WorkerInfo, error) {
+	if len(queues) == 0 {
+		return nil, nil
+	}
+	workers, err := bullmq.ListWorkers(r.Context(), d.connection, d.o.Prefix, queues...)
+	for i := range workers {
+		w := &workers[i]
+		named := len(w.Queues)
+		w.Queues = slices.DeleteFunc(slices.Clone(w.Queues), func(name string) bool { return !d.sees(r, name) })
+		w.QueueCount -= named - len(w.Queues)
+	}
+	return workers, err
+}
+
+// parent returns the key of a job's parent; "" if there is none, or if the request may not see
+// its queue.
+func (d *Dashboard) parent(r *http.Request, job *bullmq.Job) string {
+	if job.ParentKey == "" || d.o.Access == nil && d.o.Queues == nil {
+		return job.ParentKey
+	}
+	rest, here := strings.CutPrefix(job.ParentKey, d.o.Prefix+":")
+	if queue, _, _ := strings.Cut(rest, ":"); here && d.sees(r, queue) {
+		return job.ParentKey
+	}
+	return ""
+}
+
+// shownOptions returns the options of a job, without a parent whose queue the request may not see.
+func (d *Dashboard) shownOptions(r *http.Request, job *bullmq.Job) []byte {
+	if job.ParentKey == d.parent(r, job) {
+		return job.RawOptions
+	}
+	var options map[string]json.RawMessage
+	if json.Unmarshal(job.RawOptions, &options) != nil {
+		return nil
+	}
+	delete(options, "parent")
+	text, _ := json.Marshal(options) // can't fail
+	return text
+}
+
+// fromElsewhere returns an error if a page of another site has made the request, other than by
+// a link to a page. Such a page can't read the reply, but a read may be expensive.
+func fromElsewhere(r *http.Request) error {
+	site, mode := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode")
+	if site == "" || site == "same-origin" || site == "none" || mode == "navigate" && r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Dest") == "document" {
+		return nil
+	}
+	return errElsewhere
+}
+
+var errElsewhere = errors.New("the request comes from another site: use the pages of the dashboard")

@@ -1,104 +1,257 @@
 package dashboard
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/jsontext"
 )
 
 // jobActions act on jobs that are selected by their ids, or by a search.
 var jobActions = []action{
-	onEachJob("retry", "Retry", "retried", []bullmq.State{bullmq.StateFailed, bullmq.StateCompleted}, func(ctx context.Context, s *subject, job *bullmq.Job) error {
-		if err := job.Retry(ctx, bullmq.StateFailed, nil); err == nil || s.form.Get("state") == string(bullmq.StateFailed) {
-			return err
-		}
-		return job.Retry(ctx, bullmq.StateCompleted, nil)
-	}),
-	onEachJob("promote", "Promote", "promoted", []bullmq.State{bullmq.StateDelayed}, func(ctx context.Context, _ *subject, job *bullmq.Job) error { return job.Promote(ctx) }),
-	onEachJob("cancel", "Cancel", "cancelled", []bullmq.State{bullmq.StateActive, bullmq.StateWaiting, bullmq.StatePrioritized, bullmq.StateDelayed, bullmq.StateWaitingChildren}, func(ctx context.Context, s *subject, job *bullmq.Job) error {
-		outcome, err := s.queue.Cancel(ctx, job.ID, "")
-		if err == nil && outcome == bullmq.CancelFinished {
-			err = errors.New("the job has finished")
-		}
-		return err
-	}),
-	onEachJob("remove", "Remove", "removed", nil, func(ctx context.Context, _ *subject, job *bullmq.Job) error { return job.Remove(ctx) }),
+	eachJob{
+		name: "retry", title: "Retry", past: "retried", states: []bullmq.State{bullmq.StateFailed, bullmq.StateCompleted},
+		fields: []field{{Name: "clear", Label: "Clear the attempts made", Kind: "check", Hint: "Otherwise a failed job has one more attempt."}},
+		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
+			options := &bullmq.RetryOptions{ResetAttemptsMade: s.checked("clear"), ResetAttemptsStarted: s.checked("clear")}
+			return func(ctx context.Context, job *bullmq.Job) error {
+				err := job.Retry(ctx, bullmq.StateFailed, options)
+				if !errors.Is(err, bullmq.ErrNotInState) || s.form.Get("state") == string(bullmq.StateFailed) {
+					return err
+				}
+				return job.Retry(ctx, bullmq.StateCompleted, options)
+			}, nil
+		},
+	}.action(),
+	eachJob{
+		name: "promote", title: "Promote", past: "promoted", states: []bullmq.State{bullmq.StateDelayed},
+		prepare: func(*subject) (func(context.Context, *bullmq.Job) error, error) {
+			return func(ctx context.Context, job *bullmq.Job) error { return job.Promote(ctx) }, nil
+		},
+	}.action(),
+	eachJob{
+		name: "delay", title: "Change delay", past: "delayed", states: []bullmq.State{bullmq.StateDelayed},
+		fields: []field{{Name: "delay", Label: "Run after", Kind: "text", Hint: "From now on, such as 90s, 5m, 1h30m or 2d; 0 for at once.", Required: true}},
+		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
+			if s.form.Get("delay") == "" {
+				return nil, badRequest{errors.New("write after which time the job runs")}
+			}
+			delay, err := s.duration("delay", "the delay")
+			return func(ctx context.Context, job *bullmq.Job) error { return job.ChangeDelay(ctx, delay) }, err
+		},
+	}.action(),
+	eachJob{
+		name: "priority", title: "Change priority", past: "changed", states: []bullmq.State{bullmq.StateWaiting, bullmq.StatePrioritized, bullmq.StateDelayed, bullmq.StateWaitingChildren},
+		fields: []field{
+			{Name: "priority", Label: "Priority", Kind: "number", Value: "0", Hint: "Lower numbers run first, and 0, no priority, before all others.", Required: true},
+			{Name: "lifo", Label: "Before the other jobs of this priority", Kind: "check"},
+		},
+		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
+			priority, err := s.whole("priority", "the priority")
+			options := &bullmq.ChangePriorityOptions{LIFO: s.checked("lifo")}
+			return func(ctx context.Context, job *bullmq.Job) error { return job.ChangePriority(ctx, priority, options) }, err
+		},
+	}.action(),
+	{
+		name: "edit", title: "Edit data", on: onJobs, single: true,
+		fields: []field{
+			{Name: "value", Label: "Data", Kind: "json", Required: true},
+			{Name: "was", Kind: "hidden"},
+		},
+		warn:   "A handler that runs already keeps the data with which it has started.",
+		values: currentData, plan: planEdit, do: editData,
+	},
+	eachJob{
+		name: "duplicate", title: "Duplicate", past: "duplicated",
+		fields: []field{{Name: "delay", Label: "Keep the delay", Kind: "check", Hint: "Otherwise the new job is ready at once."}},
+		note:   "The new job has the name, the data and the options of the other one, and an id of its own. It has no parent, no deduplication id and no scheduler.",
+		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
+			return func(ctx context.Context, job *bullmq.Job) error { return s.duplicate(ctx, job) }, nil
+		},
+	}.action(),
+	eachJob{
+		name: "cancel", title: "Cancel", past: "cancelled",
+		states: []bullmq.State{bullmq.StateActive, bullmq.StateWaiting, bullmq.StatePrioritized, bullmq.StateDelayed, bullmq.StateWaitingChildren},
+		fields: []field{{Name: "reason", Label: "Reason", Kind: "text", Hint: "It becomes part of the job's error."}},
+		note:   "A job that does not run fails when a worker fetches it. A worker of this SDK stops the handler of a job that runs; one of BullMQ needs a few lines of code for that.",
+		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
+			reason := s.form.Get("reason")
+			if len(reason) > 1000 {
+				return nil, badRequest{errors.New("the reason is longer than 1,000 bytes")}
+			}
+			return func(ctx context.Context, job *bullmq.Job) error {
+				outcome, err := s.queue.Cancel(ctx, job.ID, reason)
+				if err == nil && outcome == bullmq.CancelFinished {
+					err = conflict{errors.New("the job has finished")}
+				}
+				return err
+			}, nil
+		},
+	}.action(),
+	eachJob{
+		name: "remove", title: "Remove", past: "removed", warn: "Removed jobs can’t be brought back.",
+		fields: []field{{Name: "keep", Label: "Keep the children", Kind: "check", Hint: "Otherwise the children in a flow are removed too, in all queues."}},
+		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
+			options := &bullmq.RemoveOptions{KeepChildren: s.checked("keep")}
+			return func(ctx context.Context, job *bullmq.Job) error { return s.queue.Remove(ctx, job.ID, options) }, nil
+		},
+	}.action(),
 }
 
-// onEachJob returns an action that does something with each of the selected jobs.
-func onEachJob(name, title, past string, states []bullmq.State, do func(ctx context.Context, s *subject, job *bullmq.Job) error) action {
-	a := action{name: name, title: title, on: onJobs, states: states}
-	a.plan = func(ctx context.Context, s *subject) (string, error) {
-		if ids := s.form["job"]; len(ids) > 0 {
-			return fmt.Sprintf("%s %s.", title, s.named(ids)), nil
-		}
-		search, err := s.search()
-		if err != nil {
-			return "", err
-		}
-		found, err := s.queue.EachMatch(ctx, search, nil)
-		if err != nil {
-			return "", err
-		}
-		least := ""
-		if found.Next != "" {
-			least = "at least "
-		}
-		return fmt.Sprintf("%s %s%s of %s.", title, least, number(found.Matched, "job"), s.queue.Name()), nil
-	}
-	a.do = func(ctx context.Context, s *subject) (string, error) {
-		if ids := s.form["job"]; len(ids) > 0 {
-			var failed error
-			done := 0
-			for _, id := range ids {
-				job, err := s.queue.Job(ctx, id)
-				if err == nil {
-					err = do(ctx, s, job)
-				}
-				if err != nil {
-					failed = errors.Join(failed, fmt.Errorf("%s: %w", cut(id, 80), err))
-					continue
-				}
-				done++
-			}
-			if failed != nil {
-				return "", fmt.Errorf("%d of %s %s: %w", done, number(len(ids), "job"), past, failed)
-			}
-			return fmt.Sprintf("%s %s.", number(done, "job"), past), nil
-		}
-		search, err := s.search()
-		if err != nil {
-			return "", err
-		}
-		result, err := s.queue.EachMatch(ctx, search, func(ctx context.Context, job *bullmq.Job) error { return do(ctx, s, job) })
-		if err != nil {
-			return "", err
-		}
-		text := fmt.Sprintf("%s %s.", number(result.Done, "job"), past)
-		if n := len(result.Failed); n > 0 {
-			text += fmt.Sprintf(" %s not %s.", number(n, "job"), past)
-			for id, err := range result.Failed {
-				text += fmt.Sprintf(" %s: %s.", cut(id, 80), cut(err.Error(), 200))
-				break
-			}
-		}
-		if result.Next != "" {
-			text += " There may be more: repeat the action."
-		}
-		return text, nil
-	}
-	return a
+// eachJob is an action that does the same with each of the selected jobs.
+type eachJob struct {
+	name, title, past string
+	states            []bullmq.State
+	fields            []field
+	note, warn        string // note is a part of the plan
+	// prepare reads the fields, and returns what to do with a job.
+	prepare func(s *subject) (func(ctx context.Context, job *bullmq.Job) error, error)
 }
 
-// named tells which jobs are selected by their ids.
-func (s *subject) named(ids []string) string {
-	if len(ids) == 1 {
-		return fmt.Sprintf("the job %s of %s", cut(ids[0], 80), s.queue.Name())
+func (e eachJob) action() action {
+	return action{name: e.name, title: e.title, on: onJobs, states: e.states, fields: e.fields, warn: e.warn, plan: e.plan, do: e.do}
+}
+
+func (e eachJob) plan(ctx context.Context, s *subject) (string, error) {
+	if s.checked("sent") {
+		if _, err := e.prepare(s); err != nil {
+			return "", err
+		}
 	}
-	return fmt.Sprintf("%s of %s", number(len(ids), "job"), s.queue.Name())
+	plan, err := s.selected(ctx)
+	if err != nil {
+		return "", err
+	}
+	plan = e.title + " " + plan
+	if e.note != "" {
+		plan += " " + e.note
+	}
+	return plan, nil
+}
+
+// selected tells which jobs are selected, with a full stop.
+func (s *subject) selected(ctx context.Context) (string, error) {
+	if ids := s.ids(); len(ids) == 1 {
+		job, state, err := s.queue.JobAndState(ctx, ids[0])
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("the job %s of %s. Its name is %s, its state %s.", cut(ids[0], 80), s.name, cut(job.Name, 80), state), nil
+	} else if len(ids) > 1 {
+		return fmt.Sprintf("%s of %s.", number(len(ids), "job"), s.name), nil
+	}
+	search, err := s.search()
+	if err != nil {
+		return "", err
+	}
+	found, err := s.queue.EachMatch(ctx, search, nil)
+	if err != nil {
+		return "", err
+	}
+	least := ""
+	if found.Next != "" {
+		least = "at least "
+	}
+	return fmt.Sprintf("%s%s of %s.", least, number(found.Matched, "job"), s.name), nil
+}
+
+func (e eachJob) do(ctx context.Context, s *subject) (string, error) {
+	do, err := e.prepare(s)
+	if err != nil {
+		return "", err
+	}
+	return s.each(ctx, e.past, do)
+}
+
+// maxFailures bounds how many refusals a page lists.
+const maxFailures = 100
+
+// each does something with each of the selected jobs, as long as there is time. past is what
+// was done, such as "retried".
+func (s *subject) each(ctx context.Context, past string, do func(ctx context.Context, job *bullmq.Job) error) (string, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	var result *bullmq.MatchResult
+	var err error
+	ids := s.ids()
+	if len(ids) > 0 {
+		result = s.eachNamed(ctx, ids, do)
+	} else {
+		var search bullmq.JobSearch
+		if search, err = s.search(); err != nil {
+			return "", err
+		}
+		result, err = s.queue.EachMatch(ctx, search, do)
+	}
+	if result == nil {
+		return "", err
+	}
+	if len(ids) == 1 && result.Failed[ids[0]] != nil {
+		return "", result.Failed[ids[0]]
+	}
+	if err != nil && (!isLate(ctx, err) || result.Done == 0 && len(result.Failed) == 0) {
+		return "", fmt.Errorf("%s %s: %w", number(result.Done, "job"), past, err)
+	}
+	text := fmt.Sprintf("%s %s.", number(result.Done, "job"), past)
+	if n := len(result.Failed); n > 0 {
+		text += fmt.Sprintf(" %s not %s.", number(n, "job"), past)
+		for _, id := range slices.Sorted(maps.Keys(result.Failed)) {
+			if len(s.Failed) < maxFailures {
+				s.Failed = append(s.Failed, failure{id, cut(result.Failed[id].Error(), 400)})
+			}
+		}
+	}
+	if result.Gone > 0 {
+		text += fmt.Sprintf(" %s no longer matched.", number(result.Gone, "job"))
+	}
+	left := result.Matched - result.Done - len(result.Failed) - result.Gone
+	switch {
+	case left > 0:
+		text += fmt.Sprintf(" There was no time for %s: repeat the action.", number(left, "other job"))
+	case result.Next != "":
+		text += " There may be more: repeat the action."
+	}
+	s.More = left > 0 || result.Next != ""
+	return text, nil
+}
+
+// isLate reports whether there was no time for a call.
+func isLate(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)
+}
+
+// eachNamed does something with each of the named jobs.
+func (s *subject) eachNamed(ctx context.Context, ids []string, do func(ctx context.Context, job *bullmq.Job) error) *bullmq.MatchResult {
+	result := &bullmq.MatchResult{Matched: len(ids), Failed: map[string]error{}}
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			break
+		}
+		job, err := s.queue.Job(ctx, id)
+		if err == nil {
+			err = do(ctx, job)
+		}
+		if err != nil && isLate(ctx, err) && len(ids) > 1 {
+			break
+		}
+		if err != nil {
+			result.Failed[id] = err
+			continue
+		}
+		result.Done++
+	}
+	return result
 }
 
 // maxActed bounds how many jobs one action looks at.
@@ -107,11 +260,136 @@ const maxActed = 100_000
 // search returns the search that selects jobs.
 func (s *subject) search() (bullmq.JobSearch, error) {
 	state := bullmq.State(s.form.Get("state"))
-	if s.form.Get("all") == "" || !slices.Contains(shownStates, state) {
+	if !s.checked("all") || !slices.Contains(shownStates, state) {
 		return bullmq.JobSearch{}, badRequest{errors.New("select jobs, or all jobs of a state")}
 	}
 	return bullmq.JobSearch{
 		States: []bullmq.State{state}, Name: s.form.Get("name"), Data: s.form.Get("data"), Error: s.form.Get("error"),
-		MaxRead: maxActed, MaxTime: s.dashboard.o.Timeout * 8 / 10,
+		MaxRead: maxActed, MaxTime: s.dashboard.o.Timeout * 4 / 10,
 	}, nil
+}
+
+// duplicate adds a job that is like another one.
+func (s *subject) duplicate(ctx context.Context, job *bullmq.Job) error {
+	options := job.Options
+	options.JobID, options.Timestamp, options.Deduplication, options.Parent, options.OnFailure, options.Telemetry = "", time.Time{}, nil, nil, bullmq.KeepParentWaiting, nil
+	if !s.checked("delay") {
+		options.Delay = 0
+	}
+	if len(options.Extra) > 0 {
+		options.Extra = cloneWithout(options.Extra, "repeat", "repeatJobKey", "prevMillis", "jobId", "parent", "fpof", "cpof", "idof", "rdof", "de", "debounce")
+	}
+	added, err := s.queue.Add(ctx, job.Name, job.Data, &options)
+	if err == nil && len(s.Links) < 20 {
+		s.link("job "+cut(added.ID, 80), "queues", s.name, "jobs", added.ID)
+	}
+	return err
+}
+
+func cloneWithout(m map[string]json.RawMessage, names ...string) map[string]json.RawMessage {
+	clone := map[string]json.RawMessage{}
+	for name, value := range m {
+		if !slices.Contains(names, name) {
+			clone[name] = value
+		}
+	}
+	return clone
+}
+
+// one returns the only selected job.
+func (s *subject) one(ctx context.Context) (*bullmq.Job, error) {
+	ids := s.ids()
+	if len(ids) != 1 {
+		return nil, badRequest{errors.New("select one job")}
+	}
+	return s.queue.Job(ctx, ids[0])
+}
+
+// currentData returns the data of a job for the form, unless it is redacted.
+func currentData(ctx context.Context, s *subject) (map[string]string, error) {
+	job, err := s.one(ctx)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]string{}
+	if s.dashboard.o.Redact == nil { // otherwise the digest too would tell something about the data
+		if len(job.Data) > maxBody/4 {
+			return nil, badRequest{fmt.Errorf("the data has %s bytes, more than a form can hold", formatCount(len(job.Data)))}
+		}
+		values["value"], values["was"] = indented(job.Data), digest(job.Data)
+	}
+	return values, nil
+}
+
+func planEdit(ctx context.Context, s *subject) (string, error) {
+	if _, err := s.one(ctx); err != nil {
+		return "", err
+	}
+	if s.checked("sent") {
+		if _, err := compactJSON(s.form.Get("value")); err != nil {
+			return "", err
+		}
+	}
+	plan, err := s.selected(ctx)
+	plan = "Replace the data of " + plan
+	if s.dashboard.o.Redact != nil {
+		plan += " The stored data is hidden. What you write replaces it whole."
+	}
+	return plan, err
+}
+
+func editData(ctx context.Context, s *subject) (string, error) {
+	job, err := s.one(ctx)
+	if err != nil {
+		return "", err
+	}
+	if was := s.form.Get("was"); was != "" && was != digest(job.Data) {
+		return "", conflict{errors.New("the data has changed since you opened the form: open it again and repeat your changes")}
+	}
+	data, err := compactJSON(s.form.Get("value"))
+	if err != nil {
+		return "", err
+	}
+	if err := s.dashboard.checkType(job.Name, s.name, data); err != nil {
+		return "", err
+	}
+	if err := job.UpdateData(ctx, data); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("The job has %s of data.", number(len(data), "byte")), nil
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:12])
+}
+
+// compactJSON returns JSON without spaces. The error names the line and the column.
+func compactJSON(text string) (json.RawMessage, error) {
+	var checked json.RawMessage
+	err := json.Unmarshal([]byte(text), &checked) // unlike json.Compact, it tells the place of an error
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		at := max(0, min(int(syntax.Offset)-1, len(text)))
+		if strings.Contains(err.Error(), "unexpected end") {
+			at = len(text)
+		}
+		line, column := place(text, at)
+		return nil, badRequest{fmt.Errorf("this is not JSON, in line %d, column %d: %w", line, column, err)}
+	case err != nil:
+		return nil, badRequest{err}
+	case !jsontext.Valid([]byte(text)):
+		return nil, badRequest{fmt.Errorf("the JSON is not UTF-8, or is nested deeper than %d levels", jsontext.MaxDepth)}
+	}
+	var compact bytes.Buffer
+	err = json.Compact(&compact, checked)
+	return compact.Bytes(), err
+}
+
+// place returns the line and the column of a byte, which count from 1.
+func place(text string, at int) (line, column int) {
+	before := text[:at]
+	line = 1 + strings.Count(before, "\n")
+	return line, 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
 }

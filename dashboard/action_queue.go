@@ -2,27 +2,396 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
 // queueActions act on a whole queue.
 var queueActions = []action{
-	onWholeQueue("pause", "Pause", "Workers of %s start no more jobs. Running jobs end.", "%s is paused.", func(ctx context.Context, queue *bullmq.Queue) error { return queue.Pause(ctx) }),
-	onWholeQueue("resume", "Resume", "Workers of %s start jobs again.", "%s is no longer paused.", func(ctx context.Context, queue *bullmq.Queue) error { return queue.Resume(ctx) }),
-}
-
-// onWholeQueue returns an action of one call. The texts have %s for the name of the queue.
-func onWholeQueue(name, title, plan, done string, do func(ctx context.Context, queue *bullmq.Queue) error) action {
-	return action{
-		name: name, title: title, on: onQueue,
-		plan: func(_ context.Context, s *subject) (string, error) { return fmt.Sprintf(plan, s.queue.Name()), nil },
+	addAction,
+	{
+		name: "pause", title: "Pause", on: onQueue,
+		plan: func(ctx context.Context, s *subject) (string, error) {
+			counts, err := s.counts(ctx)
+			return fmt.Sprintf("Workers of %s start no more jobs. %s wait. The %s that run end.", s.name, number(ready(counts), "job"), formatCount(counts[bullmq.StateActive])), err
+		},
 		do: func(ctx context.Context, s *subject) (string, error) {
-			if err := do(ctx, s.queue); err != nil {
+			return s.name + " is paused.", s.queue.Pause(ctx)
+		},
+	},
+	{
+		name: "resume", title: "Resume", on: onQueue,
+		plan: func(ctx context.Context, s *subject) (string, error) {
+			counts, err := s.counts(ctx)
+			return fmt.Sprintf("Workers of %s start jobs again. %s wait.", s.name, number(ready(counts), "job")), err
+		},
+		do: func(ctx context.Context, s *subject) (string, error) {
+			return s.name + " is no longer paused.", s.queue.Resume(ctx)
+		},
+	},
+	{
+		name: "concurrency", title: "Concurrency", on: onQueue,
+		fields: []field{{Name: "concurrency", Label: "Jobs at a time", Kind: "number", Hint: "Of all workers together; 0 for no limit."}},
+		values: func(ctx context.Context, s *subject) (map[string]string, error) {
+			n, err := s.queue.GlobalConcurrency(ctx)
+			return map[string]string{"concurrency": strconv.Itoa(n)}, err
+		},
+		plan: func(ctx context.Context, s *subject) (string, error) {
+			_, err := s.whole("concurrency", "the concurrency")
+			counts, err2 := s.counts(ctx)
+			return fmt.Sprintf("Limit how many jobs of %s run at a time, in all workers together. Now %s run. Running jobs are not stopped.", s.name, formatCount(counts[bullmq.StateActive])), errors.Join(err, err2)
+		},
+		do: setConcurrency,
+	},
+	{
+		name: "ratelimit", title: "Rate limit", on: onQueue,
+		fields: []field{
+			{Name: "max", Label: "Jobs", Kind: "number", Hint: "0 for no limit."},
+			{Name: "duration", Label: "In a period of", Kind: "text", Hint: "Such as 1s, 5m or 1h."},
+		},
+		values: func(ctx context.Context, s *subject) (map[string]string, error) {
+			limit, err := s.queue.GlobalRateLimit(ctx)
+			if err != nil || limit == nil {
+				return map[string]string{"max": "0"}, err
+			}
+			return map[string]string{"max": strconv.Itoa(limit.Max), "duration": limit.Duration.String()}, nil
+		},
+		plan: func(_ context.Context, s *subject) (string, error) {
+			if s.checked("sent") {
+				if _, _, err := s.rateLimit(); err != nil {
+					return "", err
+				}
+			}
+			return fmt.Sprintf("Limit how many jobs of %s start in a period, in all workers together. It replaces the limit that is stored. A worker with a limiter of its own keeps its own period, with this number of jobs.", s.name), nil
+		},
+		do: setRateLimit,
+	},
+	{
+		name: "retryall", title: "Retry all", on: onQueue,
+		fields: []field{
+			{Name: "state", Label: "State", Kind: "choice", Value: string(bullmq.StateFailed), Choices: []string{string(bullmq.StateFailed), string(bullmq.StateCompleted)}},
+			{Name: "clear", Label: "Clear the attempts made", Kind: "check", Hint: "Otherwise a failed job has one more attempt."},
+		},
+		plan: func(ctx context.Context, s *subject) (string, error) {
+			counts, err := s.counts(ctx)
+			return fmt.Sprintf("Move all failed jobs of %s, or all completed ones, back to waiting. %s failed, %s completed. They run again, without regard to their priority.", s.name, number(counts[bullmq.StateFailed], "job"), formatCount(counts[bullmq.StateCompleted])), err
+		},
+		do: retryAll,
+	},
+	{
+		name: "promoteall", title: "Promote all", on: onQueue,
+		plan: func(ctx context.Context, s *subject) (string, error) {
+			counts, err := s.counts(ctx)
+			schedulers, err2 := s.queue.CountSchedulers(ctx)
+			plan := fmt.Sprintf("Make all %s of %s ready now.", number(counts[bullmq.StateDelayed], "delayed job"), s.name)
+			if schedulers > 0 {
+				plan += fmt.Sprintf(" The next jobs of %s are among them.", number(schedulers, "scheduler"))
+			}
+			return plan, errors.Join(err, err2)
+		},
+		do: func(ctx context.Context, s *subject) (string, error) {
+			return s.until(ctx, "promoted", []bullmq.State{bullmq.StateDelayed}, func(ctx context.Context) error { return s.queue.PromoteJobs(ctx, nil) })
+		},
+	},
+	{
+		name: "drain", title: "Drain", on: onQueue, warn: "Removed jobs can’t be brought back.",
+		fields: []field{{Name: "delayed", Label: "Remove delayed jobs too", Kind: "check"}},
+		plan: func(ctx context.Context, s *subject) (string, error) {
+			counts, err := s.counts(ctx)
+			return fmt.Sprintf("Remove the %s that wait in %s, prioritized ones too. %s stay, unless you remove them too. Running jobs and the next job of each scheduler stay.", number(ready(counts), "job"), s.name, number(counts[bullmq.StateDelayed], "delayed job")), err
+		},
+		do: func(ctx context.Context, s *subject) (string, error) {
+			states := []bullmq.State{bullmq.StateWaiting, bullmq.StatePrioritized}
+			if s.checked("delayed") {
+				states = append(states, bullmq.StateDelayed)
+			}
+			return s.until(ctx, "removed", states, func(ctx context.Context) error {
+				return s.queue.Drain(ctx, &bullmq.DrainOptions{Delayed: s.checked("delayed")})
+			})
+		},
+	},
+	{
+		name: "clean", title: "Clean", on: onQueue, warn: "Removed jobs can’t be brought back.",
+		fields: []field{
+			{Name: "state", Label: "State", Kind: "choice", Value: string(bullmq.StateCompleted), Choices: cleanable},
+			{Name: "age", Label: "Older than", Kind: "text", Hint: "Since they finished, otherwise since they were added. Such as 5m, 1h or 7d; empty for any age."},
+			{Name: "limit", Label: "At most", Kind: "number", Value: "0", Hint: "Jobs to remove, the oldest first; 0 for all."},
+		},
+		plan: func(ctx context.Context, s *subject) (string, error) {
+			if s.checked("sent") {
+				if _, err := s.cleanOptions(); err != nil {
+					return "", err
+				}
+			}
+			counts, err := s.counts(ctx)
+			var parts []string
+			for _, state := range cleanable {
+				if n := counts[bullmq.State(state)]; n > 0 {
+					parts = append(parts, formatCount(n)+" "+state)
+				}
+			}
+			return fmt.Sprintf("Remove old jobs of a state of %s. Now it has %s.", s.name, anyOf(parts, "no jobs")), err
+		},
+		do: clean,
+	},
+	{
+		name: "orphans", title: "Remove orphaned jobs", on: onQueue, warn: "Removed jobs can’t be brought back.",
+		plan: func(ctx context.Context, s *subject) (string, error) {
+			ctx, cancel := s.bounded(ctx)
+			defer cancel()
+			ids, err := s.queue.FindOrphanedJobs(ctx)
+			if err != nil {
 				return "", err
 			}
-			return fmt.Sprintf(done, s.queue.Name()), nil
+			stranded, err := s.queue.FindStrandedJobs(ctx)
+			plan := fmt.Sprintf("Remove %s of %s that are in no state%s. To find them, all keys of the server are scanned.", number(len(ids), "job"), s.name, someOf(ids))
+			if len(stranded) > 0 {
+				plan += fmt.Sprintf(" %s of them have not finished, and can be repaired instead.", formatCount(len(stranded)))
+			}
+			return plan, err
 		},
+		do: func(ctx context.Context, s *subject) (string, error) {
+			bounded, cancel := s.bounded(ctx)
+			defer cancel()
+			ids, err := s.queue.RemoveOrphanedJobs(bounded, nil)
+			return s.partly(bounded, fmt.Sprintf("%s removed.", number(len(ids), "job")), err)
+		},
+	},
+	{
+		name: "repair", title: "Repair stranded jobs", on: onQueue,
+		plan: func(ctx context.Context, s *subject) (string, error) {
+			ctx, cancel := s.bounded(ctx)
+			defer cancel()
+			ids, err := s.queue.FindStrandedJobs(ctx)
+			return fmt.Sprintf("Make %s of %s ready that have not finished and are in no state%s. To find them, all keys of the server are scanned. First make sure that no client of BullMQ 5 pauses or resumes the queue, or jobs will be lost again.", number(len(ids), "job"), s.name, someOf(ids)), err
+		},
+		do: func(ctx context.Context, s *subject) (string, error) {
+			bounded, cancel := s.bounded(ctx)
+			defer cancel()
+			ids, err := s.queue.RepairPaused(bounded)
+			return s.partly(bounded, fmt.Sprintf("%s repaired.", number(len(ids), "job")), err)
+		},
+	},
+	{
+		name: "obliterate", title: "Obliterate", on: onQueue, typed: true, warn: "All jobs, schedulers and settings of the queue are removed, and can’t be brought back. A program that uses the queue creates it anew.",
+		fields: []field{{Name: "force", Label: "Even while jobs run", Kind: "check", Hint: "Their workers then fail to finish them."}},
+		plan:   planObliterate, do: obliterate,
+	},
+}
+
+// cleanable are the states of the jobs that can be cleaned.
+var cleanable = func() (states []string) {
+	for _, state := range slices.Backward(shownStates) {
+		states = append(states, string(state))
 	}
+	return states
+}()
+
+// counts returns the numbers of jobs of each state.
+func (s *subject) counts(ctx context.Context) (map[bullmq.State]int, error) {
+	return s.queue.Counts(ctx, shownStates...)
+}
+
+func ready(counts map[bullmq.State]int) int {
+	return counts[bullmq.StateWaiting] + counts[bullmq.StatePrioritized]
+}
+
+func anyOf(parts []string, none string) string {
+	if len(parts) == 0 {
+		return none
+	}
+	return strings.Join(parts, ", ") + " jobs"
+}
+
+// someOf returns some of many ids in parentheses.
+func someOf(ids []string) string {
+	var some []string
+	for _, id := range ids[:min(len(ids), 10)] {
+		some = append(some, cut(id, 60))
+	}
+	switch {
+	case len(ids) == 0:
+		return ""
+	case len(ids) > len(some):
+		some = append(some, "…")
+	}
+	return " (" + strings.Join(some, ", ") + ")"
+}
+
+// until makes a call that changes all jobs of some states. It tells how many the call has changed,
+// and how many are left if there was no time for all.
+func (s *subject) until(ctx context.Context, past string, states []bullmq.State, call func(ctx context.Context) error) (string, error) {
+	before, err := s.queue.Counts(ctx, states...)
+	if err != nil {
+		return "", err
+	}
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	failed := call(bounded)
+	if failed != nil && !isLate(bounded, failed) {
+		return "", failed
+	}
+	after, err := s.queue.Counts(ctx, states...)
+	if err != nil {
+		return "", errors.Join(failed, err)
+	}
+	left := 0
+	for _, n := range after {
+		left += n
+	}
+	was := 0
+	for _, n := range before {
+		was += n
+	}
+	text := fmt.Sprintf("%s %s.", number(max(0, was-left), "job"), past)
+	if failed != nil {
+		s.More = true
+		return text + fmt.Sprintf(" There was no time for %s: repeat the action.", number(left, "other job")), nil
+	}
+	if left > 0 {
+		text += fmt.Sprintf(" %s left.", number(left, "job"))
+	}
+	return text, nil
+}
+
+// partly returns what was done, also if there was no time for all.
+func (s *subject) partly(bounded context.Context, text string, err error) (string, error) {
+	if err != nil && isLate(bounded, err) {
+		s.More = true
+		return text + " There was no time for all: repeat the action.", nil
+	}
+	return text, err
+}
+
+func setConcurrency(ctx context.Context, s *subject) (string, error) {
+	n, err := s.whole("concurrency", "the concurrency")
+	if err != nil {
+		return "", err
+	}
+	if n == 0 {
+		return s.name + " has no global concurrency.", s.queue.RemoveGlobalConcurrency(ctx)
+	}
+	return fmt.Sprintf("At most %s of %s run at a time.", number(n, "job"), s.name), s.queue.SetGlobalConcurrency(ctx, n)
+}
+
+func (s *subject) rateLimit() (limit bullmq.Limiter, remove bool, err error) {
+	if limit.Max, err = s.whole("max", "the number of jobs"); err != nil || limit.Max == 0 {
+		return limit, true, err
+	}
+	if limit.Duration, err = s.duration("duration", "the period"); err == nil && limit.Duration == 0 {
+		err = badRequest{errors.New("write the period of the limit, such as 1s")}
+	}
+	return limit, false, err
+}
+
+func setRateLimit(ctx context.Context, s *subject) (string, error) {
+	limit, remove, err := s.rateLimit()
+	switch {
+	case err != nil:
+		return "", err
+	case remove:
+		return s.name + " has no global rate limit.", s.queue.RemoveGlobalRateLimit(ctx)
+	}
+	return fmt.Sprintf("At most %s of %s start in %s.", number(limit.Max, "job"), s.name, formatAge(limit.Duration)), s.queue.SetGlobalRateLimit(ctx, limit)
+}
+
+func retryAll(ctx context.Context, s *subject) (string, error) {
+	state := bullmq.State(s.form.Get("state"))
+	if state == "" {
+		state = bullmq.StateFailed
+	}
+	if state != bullmq.StateFailed && state != bullmq.StateCompleted {
+		return "", badRequest{fmt.Errorf("jobs are retried from failed or completed, not from %q", cut(string(state), 40))}
+	}
+	options := &bullmq.RetryJobsOptions{State: state, ResetAttemptsMade: s.checked("clear"), ResetAttemptsStarted: s.checked("clear")}
+	return s.until(ctx, "retried", []bullmq.State{state}, func(ctx context.Context) error { return s.queue.RetryJobs(ctx, options) })
+}
+
+func (s *subject) cleanOptions() (*bullmq.CleanOptions, error) {
+	o := &bullmq.CleanOptions{State: bullmq.State(s.form.Get("state"))}
+	var err error
+	if !slices.Contains(cleanable, string(o.State)) {
+		return nil, badRequest{fmt.Errorf("select one of the states %s", strings.Join(cleanable, ", "))}
+	}
+	if o.Grace, err = s.duration("age", "the age"); err != nil {
+		return nil, err
+	}
+	o.Limit, err = s.whole("limit", "the number of jobs")
+	return o, err
+}
+
+// cleanPage is how many jobs one call removes.
+const cleanPage = 5000
+
+func clean(ctx context.Context, s *subject) (string, error) {
+	o, err := s.cleanOptions()
+	if err != nil {
+		return "", err
+	}
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	removed, limit := 0, o.Limit
+	for {
+		o.Limit = cleanPage
+		if limit > 0 {
+			o.Limit = min(cleanPage, limit-removed)
+		}
+		ids, err := s.queue.Clean(bounded, o)
+		removed += len(ids)
+		if err != nil || len(ids) < o.Limit || removed == limit {
+			return s.partly(bounded, fmt.Sprintf("%s removed.", number(removed, string(o.State)+" job")), err)
+		}
+	}
+}
+
+func planObliterate(ctx context.Context, s *subject) (string, error) {
+	counts, err := s.counts(ctx)
+	if err != nil {
+		return "", err
+	}
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	schedulers, err := s.queue.CountSchedulers(ctx)
+	if err != nil {
+		return "", err
+	}
+	plan := fmt.Sprintf("Remove the queue %s with its %s and %s.", s.name, number(total, "job"), number(schedulers, "scheduler"))
+	if n := counts[bullmq.StateActive]; n > 0 {
+		plan += fmt.Sprintf(" %s run: it is refused unless you remove them too.", number(n, "job"))
+	}
+	if workers, err := s.queue.Workers(ctx); err == nil && len(workers) > 0 {
+		plan += fmt.Sprintf(" %s of it live.", number(len(workers), "worker"))
+	}
+	return plan, nil
+}
+
+func obliterate(ctx context.Context, s *subject) (string, error) {
+	if counts, err := s.queue.Counts(ctx, bullmq.StateActive); err != nil {
+		return "", err
+	} else if n := counts[bullmq.StateActive]; n > 0 && !s.checked("force") {
+		return "", conflict{fmt.Errorf("%s run, and nothing was removed: %w", number(n, "job"), bullmq.ErrActiveJobs)}
+	}
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	began := time.Now()
+	err := s.queue.Obliterate(bounded, &bullmq.ObliterateOptions{Force: s.checked("force")})
+	if errors.Is(err, bullmq.ErrActiveJobs) {
+		// Obliterate has paused the queue.
+		return "", fmt.Errorf("the queue is paused now, and was not removed: %w", err)
+	}
+	text := s.name + " is removed."
+	if err != nil && isLate(bounded, err) {
+		s.More = true
+		return fmt.Sprintf("%s is paused, and partly removed after %s: repeat the action.", s.name, formatAge(time.Since(began))), nil
+	}
+	s.dashboard.catalog.forget(s.name)
+	return text, err
 }

@@ -80,11 +80,12 @@ var _ = Describe("An action of the dashboard", func() {
 
 		response, _ = s.post("/queues/orders/actions/resume", nil, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
 		Expect(response.StatusCode).To(Equal(http.StatusForbidden))
-		Expect(records).To(HaveLen(1), "nothing was tried")
+		Expect(records).To(HaveLen(2))
+		Expect(records[1].Err).To(MatchError(ContainSubstring("another site")))
 		response, _ = s.post("/queues/orders/actions/resume", nil)
 		Expect(response.StatusCode).To(Equal(http.StatusOK))
-		Expect(records).To(HaveLen(2))
-		Expect(records[1].Done).To(Equal("orders is no longer paused."))
+		Expect(records).To(HaveLen(3))
+		Expect(records[2].Done).To(Equal("orders is no longer paused."))
 
 		reading := open(&dashboard.Options{ReadOnly: true})
 		reading.queue("orders")

@@ -85,3 +85,10 @@ func (c *catalog) find(ended chan struct{}) {
 func (c *catalog) shows(name string) bool {
 	return c.o.Queues == nil || slices.Contains(c.o.Queues, name)
 }
+
+// forget removes the name of a queue that no longer exists.
+func (c *catalog) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names = slices.DeleteFunc(slices.Clone(c.names), func(known string) bool { return known == name })
+}

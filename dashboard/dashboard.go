@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -42,7 +43,12 @@ type Options struct {
 	// Redact returns what to show in place of the data, the result and the progress of a job.
 	// Defaults to nil, which shows them as they are.
 	Redact func(queue, job string, value []byte) []byte
-	// Timeout bounds the calls to Redis of one request.
+	// JobTypes are the kinds of jobs that the form for a new job offers, with an example of their
+	// data. Data of such a job that doesn't fit is refused.
+	// Defaults to nil: the form takes any name and any JSON.
+	JobTypes []JobType
+	// Timeout bounds one request, with its calls to Redis. An action that needs longer stops, and
+	// tells what is left.
 	// Defaults to 10 seconds.
 	Timeout time.Duration
 	// Now returns the current time. Tests may replace it.
@@ -56,7 +62,7 @@ type Dashboard struct {
 	o          Options
 	catalog    *catalog
 	mux        *http.ServeMux
-	serve      http.Handler // mux, without requests of other sites that change something
+	tries      tries
 }
 
 // New returns a Dashboard for the queues of a connection, which the caller closes. It makes
@@ -69,8 +75,8 @@ func New(connection *bullmq.Connection, options *Options) (*Dashboard, error) {
 	if options != nil {
 		o = *options
 	}
-	if o.Base != "" && (!strings.HasPrefix(o.Base, "/") || strings.HasSuffix(o.Base, "/") || strings.ContainsAny(o.Base, "{}?#")) {
-		return nil, fmt.Errorf("dashboard: Options.Base %.80q must begin with a slash and end without one, such as /queues", o.Base)
+	if o.Base != "" && (!strings.HasPrefix(o.Base, "/") || strings.HasSuffix(o.Base, "/") || strings.ContainsAny(o.Base, "{}?#%\\") || path.Clean(o.Base) != o.Base) {
+		return nil, fmt.Errorf("dashboard: Options.Base %.80q must begin with one slash, end without one and need no escapes, such as /queues", o.Base)
 	}
 	if o.Timeout < 0 {
 		return nil, fmt.Errorf("dashboard: Options.Timeout %v is less than 0", o.Timeout)
@@ -97,12 +103,17 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("X-Frame-Options", "DENY")
 	head.Set("Referrer-Policy", "same-origin")
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
+	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Cache-Control", "no-store")
 	if err := d.authorize(r); err != nil {
 		d.fail(w, r, http.StatusForbidden, err)
 		return
 	}
+	if err := fromElsewhere(r); err != nil && r.Method == http.MethodGet { // for others see handle
+		d.fail(w, r, http.StatusForbidden, err)
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), d.o.Timeout)
 	defer cancel()
-	d.serve.ServeHTTP(w, r.WithContext(ctx))
+	d.mux.ServeHTTP(w, r.WithContext(ctx))
 }

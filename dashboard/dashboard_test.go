@@ -20,6 +20,9 @@ import (
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
 )
 
+// ownScripts are the elements of the dashboard's scripts.
+var ownScripts = regexp.MustCompile(`<script src="[\w./-]*/assets/[\w.-]+"( defer)?></script>`)
+
 var _ = Describe("The dashboard", func() {
 	ctx := context.Background()
 
@@ -138,9 +141,9 @@ var _ = Describe("The dashboard", func() {
 		_, err := queue.Add(ctx, hostile, map[string]string{hostile: hostile}, &bullmq.JobOptions{JobID: "job-" + strings.ReplaceAll(hostile, ":", "")})
 		Expect(err).NotTo(HaveOccurred())
 		for _, path := range []string{"/", "/queues/" + url.PathEscape(name) + "?state=waiting", "/queues/" + url.PathEscape(name) + "/jobs/" + url.PathEscape("job-"+strings.ReplaceAll(hostile, ":", ""))} {
-			text := s.page(path)
-			Expect(regexp.MustCompile(`<script src="/assets/\w+\.js"( defer)?></script>`).ReplaceAllString(text, "")).NotTo(ContainSubstring("<script"))
-			Expect(text).NotTo(MatchRegexp(`<[^>]* on\w+=`))
+			text := ownScripts.ReplaceAllString(s.page(path), "")
+			Expect(text).NotTo(ContainSubstring("<script"))
+			Expect(regexp.MustCompile(`"[^"]*"`).ReplaceAllString(text, `""`)).NotTo(MatchRegexp(`<[^>]* on\w+=`))
 			Expect(text).NotTo(ContainSubstring("javascript:"))
 			Expect(strings.ToValidUTF8(text, "") == text).To(BeTrue())
 		}

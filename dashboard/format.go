@@ -47,6 +47,31 @@ func formatAge(d time.Duration) string {
 	return fmt.Sprintf("%d ms", d.Milliseconds())
 }
 
+// parseAge returns the duration that a text such as 90s, 5m, 1h30m or 2d means; 0 for "".
+func parseAge(text string) (time.Duration, error) {
+	text = strings.ReplaceAll(text, " ", "")
+	if text == "" || text == "0" {
+		return 0, nil
+	}
+	days := time.Duration(0)
+	rest := text
+	if count, after, ok := strings.Cut(text, "d"); ok {
+		n, err := strconv.Atoi(count)
+		if err != nil || n < 0 || n > 36500 {
+			return 0, fmt.Errorf("%q is not a duration such as 90s, 5m, 1h30m or 2d", cut(text, 40))
+		}
+		days, rest = time.Duration(n)*24*time.Hour, after
+	}
+	d := time.Duration(0)
+	if rest != "" {
+		var err error
+		if d, err = time.ParseDuration(rest); err != nil || d < 0 || d > 36500*24*time.Hour {
+			return 0, fmt.Errorf("%q is not a duration such as 90s, 5m, 1h30m or 2d", cut(text, 40))
+		}
+	}
+	return (days + d).Round(time.Millisecond), nil
+}
+
 // formatTime returns a time for a reader, and formatClock for a program.
 func formatTime(t time.Time) string  { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 func formatClock(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

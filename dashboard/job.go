@@ -50,10 +50,10 @@ func (d *Dashboard) job(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := &jobPage{Job: job, Queue: queue.Name(), State: state, Parent: job.ParentKey}
+	page := &jobPage{Job: job, Queue: queue.Name(), State: state, Parent: d.parent(r, job)}
 	page.Timeline = timeline(job, state)
 	for _, p := range []struct{ name, title string }{{"data", "Data"}, {"result", "Result"}, {"progress", "Progress"}, {"options", "Options"}} {
-		if value := d.value(queue.Name(), job, p.name); len(value) > 0 {
+		if value := d.value(r, queue.Name(), job, p.name); len(value) > 0 {
 			text := indented(value)
 			page.Parts = append(page.Parts, part{p.name, p.title, cut(text, longestPart), len(text) <= longestPart})
 		}
@@ -68,7 +68,7 @@ func (d *Dashboard) job(r *http.Request) (any, error) {
 }
 
 // value returns a value of a job, as it may be shown.
-func (d *Dashboard) value(queue string, job *bullmq.Job, name string) []byte {
+func (d *Dashboard) value(r *http.Request, queue string, job *bullmq.Job, name string) []byte {
 	switch name {
 	case "data":
 		return d.redacted(queue, job.Name, job.Data)
@@ -77,7 +77,7 @@ func (d *Dashboard) value(queue string, job *bullmq.Job, name string) []byte {
 	case "progress":
 		return d.redacted(queue, job.Name, job.Progress)
 	case "options":
-		return job.RawOptions
+		return d.shownOptions(r, job)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (d *Dashboard) raw(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	value := d.value(queue.Name(), job, r.PathValue("part"))
+	value := d.value(r, queue.Name(), job, r.PathValue("part"))
 	if value == nil {
 		return notFound{"the job has no such value"}
 	}

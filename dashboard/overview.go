@@ -33,7 +33,7 @@ type queueRow struct {
 }
 
 func (d *Dashboard) overview(r *http.Request) (any, error) {
-	names, err := d.catalog.list(r.Context())
+	names, err := d.queueNames(r)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (d *Dashboard) overview(r *http.Request) (any, error) {
 	workers := map[string]int{}
 	if len(shown) > 0 {
 		// Without the names of workers the rest of the page is still useful.
-		list, _ := bullmq.ListWorkers(r.Context(), d.connection, d.o.Prefix, shown...)
+		list, _ := d.listWorkers(r, shown...)
 		for _, worker := range list {
 			for _, queue := range worker.Queues {
 				workers[queue]++

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"sync"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -31,20 +30,9 @@ func each(ctx context.Context, n int, do func(ctx context.Context, i int) error)
 	return errors.Join(errs...)
 }
 
-// readable returns the names of the queues that the reader of a page may see.
-func (d *Dashboard) readable(r *http.Request) ([]string, error) {
-	names, err := d.catalog.list(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return d.mayUse(r, Use{Action: ActionRead, Queue: name}) != nil
-	}), nil
-}
-
 // summaries summarizes the queues that the reader of a page may see.
 func (d *Dashboard) summaries(r *http.Request) ([]bullmq.QueueSummary, error) {
-	names, err := d.readable(r)
+	names, err := d.queueNames(r)
 	if err != nil {
 		return nil, err
 	}

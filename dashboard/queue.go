@@ -131,14 +131,11 @@ type workersPage struct {
 }
 
 func (d *Dashboard) workers(r *http.Request) (any, error) {
-	names, err := d.catalog.list(r.Context())
+	names, err := d.queueNames(r)
 	if err != nil {
 		return nil, err
 	}
 	page := &workersPage{Now: d.o.Now()}
-	if len(names) == 0 {
-		return page, nil
-	}
-	page.Workers, err = bullmq.ListWorkers(r.Context(), d.connection, d.o.Prefix, names...)
+	page.Workers, err = d.listWorkers(r, names...)
 	return page, err
 }

@@ -32,6 +32,20 @@ type badRequest struct{ error }
 // refused is the error of a request that its user may not make.
 type refused struct{ error }
 
+func (e refused) Unwrap() error { return e.error }
+
+// conflict is the error of a request that does not fit what is stored.
+type conflict struct{ error }
+
+// rejected is the error of a request that the SDK or Redis has refused.
+type rejected struct{ error }
+
+// tooLarge and unsupported are the errors of a body that is too large, or of another type.
+type (
+	tooLarge    struct{ error }
+	unsupported struct{ error }
+)
+
 func statusOf(err error) int {
 	var missing notFound
 	var bad badRequest
@@ -43,10 +57,34 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	case errors.As(err, &no):
 		return http.StatusForbidden
+	case isConflict(err):
+		return http.StatusConflict
+	case errors.As(err, new(rejected)):
+		return http.StatusUnprocessableEntity
+	case errors.As(err, new(tooLarge)):
+		return http.StatusRequestEntityTooLarge
+	case errors.As(err, new(unsupported)):
+		return http.StatusUnsupportedMediaType
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusGatewayTimeout
 	}
 	return http.StatusServiceUnavailable
+}
+
+// isConflict reports whether the state of a job or a queue is why something was refused.
+func isConflict(err error) bool {
+	if errors.As(err, new(conflict)) {
+		return true
+	}
+	for _, refusal := range []error{
+		bullmq.ErrJobLocked, bullmq.ErrNotInState, bullmq.ErrActiveJobs, bullmq.ErrNotPaused, bullmq.ErrSchedulerJob, bullmq.ErrPendingChildren,
+		bullmq.ErrFailedChildren, bullmq.ErrLockNotFound, bullmq.ErrLockMismatch, bullmq.ErrParentNotFound, bullmq.ErrMaybeAdded,
+	} {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	return false
 }
 
 // fail shows an error.
@@ -100,7 +138,7 @@ func (d *Dashboard) templates(r *http.Request, name string) *template.Template {
 func (d *Dashboard) link(parts ...string) string {
 	path := d.o.Base
 	for _, part := range parts {
-		path += "/" + url.PathEscape(part)
+		path += "/" + url.PathEscape(escapeDots(part))
 	}
 	if len(parts) == 0 {
 		path += "/"
@@ -113,7 +151,7 @@ var pages = func() map[string]*template.Template {
 	functions := template.FuncMap{
 		"link": func(...string) string { return "" }, "now": time.Now, "may": func(string, string, string) bool { return false }, // see templates
 		"count": formatCount, "number": number, "age": formatAge, "time": formatTime, "clock": formatClock, "bars": bars, "cut": cut, "states": func() []bullmq.State { return shownStates },
-		"actions": actionsOn, "when": when, "ago": ago, "tone": tone, "tabs": func(page, queue string) any { return struct{ Page, Queue string }{page, queue} },
+		"actions": actionsOn, "escape": url.PathEscape, "when": when, "ago": ago, "tone": tone, "tabs": func(page, queue string) any { return struct{ Page, Queue string }{page, queue} },
 		"navigation": func() []navLink { return navigation }, "queueTabs": func() []navLink { return queueTabs },
 		"pathOf": func(navLink) string { return "" }, "pathIn": func(navLink, string) string { return "" }, // see templates
 	}

@@ -1,8 +1,9 @@
 package dashboard
 
 import (
-	"errors"
 	"net/http"
+	"regexp"
+	"strings"
 )
 
 // routes registers the addresses of the dashboard.
@@ -19,21 +20,46 @@ func (d *Dashboard) routes() {
 	d.handle("POST", "/queues/{queue}/actions/{action}", d.doAction)
 	d.mux.Handle("GET "+d.o.Base+"/assets/", http.StripPrefix(d.o.Base, http.FileServerFS(assetFiles)))
 	d.handle("GET", "/", func(http.ResponseWriter, *http.Request) error { return notFound{"there is no such page"} })
-
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d.fail(w, r, http.StatusForbidden, errors.New("the request comes from another site: use the pages of the dashboard"))
-	}))
-	d.serve = protection.Handler(d.mux)
 }
 
-// handle registers a handler below the base. An error becomes a page.
+// crossOrigin refuses requests of other sites that change something.
+var crossOrigin = http.NewCrossOriginProtection()
+
+// handle registers a handler below the base. An error becomes a page, or JSON for the API.
 func (d *Dashboard) handle(method, path string, handler func(http.ResponseWriter, *http.Request) error) {
 	d.mux.HandleFunc(method+" "+d.o.Base+path, func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"queue", "job"} {
+			r.SetPathValue(name, unescapeDots(r.PathValue(name)))
+		}
+		if err := crossOrigin.Check(r); err != nil {
+			if name := r.PathValue("action"); name != "" && d.o.Audit != nil {
+				d.o.Audit(r, Record{Use: Use{Action: name, Queue: r.PathValue("queue")}, Err: errElsewhere})
+			}
+			d.fail(w, r, http.StatusForbidden, errElsewhere)
+			return
+		}
 		if err := handler(w, r); err != nil {
 			d.fail(w, r, statusOf(err), err)
 		}
 	})
+}
+
+// Clients and servers remove the parts . and .. from a path, also if they are escaped. A part
+// of this form that is a name has another ~ at its beginning.
+var dots = regexp.MustCompile(`^~*\.\.?$`)
+
+func escapeDots(part string) string {
+	if dots.MatchString(part) {
+		return "~" + part
+	}
+	return part
+}
+
+func unescapeDots(part string) string {
+	if dots.MatchString(part) {
+		return strings.TrimPrefix(part, "~")
+	}
+	return part
 }
 
 // page registers a page. read reads what its template shows.
