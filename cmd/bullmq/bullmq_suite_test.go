@@ -96,7 +96,10 @@ func (s *site) add(queue *bullmq.Queue, count int, name string, data any, option
 
 // command returns the program with arguments.
 func (s *site) command(arguments ...string) *exec.Cmd {
-	command := exec.Command(os.Getenv(programVariable), append(arguments, "--prefix", s.prefix)...)
+	if arguments[0] != "__complete" { // whose last argument is the one to complete
+		arguments = append(arguments, "--prefix", s.prefix)
+	}
+	command := exec.Command(os.Getenv(programVariable), arguments...)
 	command.Env = append(os.Environ(), "REDIS_URL="+s.url)
 	return command
 }
@@ -136,32 +139,54 @@ func (s *site) dump() map[string]string {
 	return values
 }
 
-// node is a program of Node that makes the calls of BullMQ.
-type node struct {
-	*site
+// driver is a program of Node that makes the calls of BullMQ. The specs of a process share it.
+type driver struct {
 	process *nodeprocess.Process
 	calls   int
 }
 
-// openNode returns a prefix that only Node has used, and a program that uses it.
+var drivers = map[string]*driver{} // by the version of BullMQ
+
+// nodePrefix is the prefix of the queues of Node, in the first database.
+const nodePrefix = "node"
+
+// node is a site that only Node has used.
+type node struct {
+	*site
+	driver *driver
+}
+
+// openNode returns an empty database, and the program for a version of BullMQ.
 func openNode(version string) *node {
 	GinkgoHelper()
-	databases++
-	prefix := fmt.Sprint("node", databases)
-	process, err := nodeprocess.Start("driver.mjs", "-redis", server.Addr(), "-prefix", prefix, "-bullmq", version)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(process.Stop)
-	return &node{site: openAt(server.URL(), prefix), process: process}
+	n := &node{openAt(server.URL(), nodePrefix), drivers[version]}
+	client := n.client()
+	if n.driver == nil {
+		process, err := nodeprocess.Start("driver.mjs", "-redis", server.Addr(), "-prefix", nodePrefix, "-bullmq", version)
+		Expect(err).NotTo(HaveOccurred())
+		n.driver = &driver{process: process}
+		drivers[version] = n.driver
+	}
+	n.call("reset", nil)
+	Expect(client.Do(ctx, client.B().Flushdb().Build()).Error()).To(Succeed())
+	return n
 }
+
+var _ = AfterSuite(func() {
+	for _, driver := range drivers {
+		driver.process.Stop()
+	}
+})
 
 // call makes a call and returns its result.
 func (n *node) call(operation string, arguments map[string]any) any {
 	GinkgoHelper()
-	n.calls++
-	Expect(n.process.Send(map[string]any{"id": n.calls, "op": operation, "args": arguments})).To(Succeed())
+	d := n.driver
+	d.calls++
+	Expect(d.process.Send(map[string]any{"id": d.calls, "op": operation, "args": arguments})).To(Succeed())
 	waiting, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	line, err := n.process.WaitFor(waiting, func(nodeprocess.Line) bool { return true })
+	line, err := d.process.WaitFor(waiting, func(nodeprocess.Line) bool { return true })
 	Expect(err).NotTo(HaveOccurred())
 	var response struct {
 		Result any

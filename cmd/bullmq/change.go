@@ -70,15 +70,20 @@ func (r *result) fail(id string, err error) {
 // report writes what was done with jobs, such as retried. It returns an error if that has
 // failed for a job.
 func (c *client) report(command *cobra.Command, done string, r result) error {
+	return c.reportOf(command, "job", "jobs", done, r)
+}
+
+// reportOf is report for other things than jobs.
+func (c *client) reportOf(command *cobra.Command, one, many, done string, r result) error {
 	out := command.OutOrStdout()
 	if !c.asTable(command) {
 		if err := writeJSON(out, r); err != nil {
 			return err
 		}
 	} else if r.DryRun {
-		_, _ = fmt.Fprintf(out, "%s would be %s; nothing was changed\n", jobs(r.Matched-len(r.Failed)), done)
+		_, _ = fmt.Fprintf(out, "%s would be %s; nothing was changed\n", count(r.Matched-len(r.Failed), one, many), done)
 	} else {
-		_, _ = fmt.Fprintf(out, "%d of %s %s\n", r.Done, jobs(r.Matched), done)
+		_, _ = fmt.Fprintf(out, "%d of %s %s\n", r.Done, count(r.Matched, one, many), done)
 	}
 	if r.More {
 		_, _ = fmt.Fprintln(command.ErrOrStderr(), "There may be more jobs that match: raise --max-read or --timeout, or repeat the command.")

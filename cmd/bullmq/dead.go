@@ -301,7 +301,7 @@ func (c *client) replayMatches(ctx context.Context, command *cobra.Command, queu
 		}
 		r.More = next != "" && r.Matched != limit
 		if change.dry || r.Matched == 0 && !r.More {
-			return c.report(command, "replayed", r)
+			return c.reportOf(command, "letter", "letters", "replayed", r)
 		}
 		if err := change.ask(command, fmt.Sprintf("replay %s of %s?", count(r.Matched, "letter", "letters"), printable(queue.Name(), longestCell))); err != nil {
 			return err
@@ -309,5 +309,5 @@ func (c *client) replayMatches(ctx context.Context, command *cobra.Command, queu
 	}
 	ids, err := queue.ReplayDeadLetters(ctx, &bullmq.ReplayOptions{Filter: o.filter(), Limit: limit})
 	done := result{Matched: max(r.Matched, len(ids)), Done: len(ids)}
-	return errors.Join(c.report(command, "replayed", done), err)
+	return errors.Join(c.reportOf(command, "letter", "letters", "replayed", done), err)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -162,12 +161,12 @@ func newAdd(c *client) *cobra.Command {
 	var o bullmq.JobOptions
 	command := &cobra.Command{
 		Use:   "add QUEUE NAME [DATA]",
-		Short: "Add a job; DATA is JSON",
+		Short: "Add a job; DATA is JSON, or - to read it",
 		Args:  cobra.RangeArgs(2, 3),
 		RunE: func(command *cobra.Command, args []string) error {
-			data := json.RawMessage(cmp.Or(append(args, "", "")[2], "{}"))
-			if !json.Valid(data) {
-				return usageError{fmt.Errorf("DATA is not JSON: %s", printable(string(data), longestCell))}
+			data, err := readData(command, cmp.Or(append(args, "", "")[2], "{}"))
+			if err != nil {
+				return err
 			}
 			ctx, connection, end, err := c.connect(command)
 			if err != nil {
@@ -182,6 +181,9 @@ func newAdd(c *client) *cobra.Command {
 			job, err := queue.Add(ctx, args[1], data, &o)
 			if err != nil {
 				return err
+			}
+			if job.AddOutcome() == bullmq.AlreadyExists {
+				return errExists(job.ID)
 			}
 			return c.listIDs(command, []string{job.ID})
 		},

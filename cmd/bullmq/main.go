@@ -18,7 +18,7 @@ import (
 const (
 	exitFailed = 1 // the command has failed, or has not done all that it should
 	exitUsage  = 2 // the command line is wrong; nothing was done
-	exitAbsent = 3 // the job does not exist
+	exitAbsent = 3 // the job or scheduler does not exist
 	exitFound  = 4 // doctor has found errors or warnings
 )
 
@@ -44,7 +44,7 @@ func run(ctx context.Context, arguments []string) int {
 		return exitUsage
 	case errors.Is(err, errFound):
 		return exitFound
-	case errors.Is(err, bullmq.ErrJobNotFound):
+	case errors.Is(err, bullmq.ErrJobNotFound), errors.Is(err, bullmq.ErrSchedulerNotFound):
 		fmt.Fprintln(os.Stderr, errorText(err))
 		return exitAbsent
 	}
@@ -80,17 +80,25 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newQueues(c), newJobs(c), newJob(c), newAdd(c), newPause(c), newResume(c), newWorkers(c), newSchedulers(c), newTail(c), newStranded(c), newRepair(c), newDashboard(c))
 	root.AddCommand(newClean(c), newDrain(c), newObliterate(c), newLimit(c), newSearch(c), newDead(c), newReplay(c))
 	root.AddCommand(newDoctor(c), newOrphans(c))
+	root.AddCommand(newScheduler(c), newEdit(c), newDuplicate(c), newLogs(c))
 	for _, action := range actions {
 		root.AddCommand(newAction(c, action))
 	}
-	for _, command := range append(root.Commands(), root) {
-		check := command.Args
-		command.Args = func(command *cobra.Command, args []string) error {
-			if err := check(command, args); err != nil {
-				return usageError{fmt.Errorf("%s: %w", command.UseLine(), err)}
-			}
-			return nil
-		}
-	}
+	markUsage(root)
+	c.addCompletion(root)
 	return root
+}
+
+// markUsage makes errors of arguments usage errors, of a command and those below it.
+func markUsage(command *cobra.Command) {
+	for _, below := range command.Commands() {
+		markUsage(below)
+	}
+	check := command.Args
+	command.Args = func(command *cobra.Command, args []string) error {
+		if err := check(command, args); err != nil {
+			return usageError{fmt.Errorf("%s: %w", command.UseLine(), err)}
+		}
+		return nil
+	}
 }

@@ -1,14 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
+	_ "time/tzdata" // the zones of patterns, for machines without a database of zones
 
 	"github.com/spf13/cobra"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/internal/cron"
+	"github.com/17a2ac88/bullmq-go/internal/cronwords"
 )
 
 // schedulerLine is a scheduler in JSON.
@@ -18,38 +25,204 @@ type schedulerLine struct {
 	Pattern    string          `json:"pattern,omitempty"`
 	TimeZone   string          `json:"tz,omitempty"`
 	EveryMS    int64           `json:"everyMs,omitempty"`
+	Words      string          `json:"words,omitempty"` // the schedule in English
+	Limit      int             `json:"limit,omitempty"`
+	EndDate    time.Time       `json:"endDate,omitzero"`
 	Next       time.Time       `json:"next,omitzero"`
+	NextTimes  []time.Time     `json:"nextTimes,omitempty"`
 	Iterations int             `json:"iterations"`
 	Data       json.RawMessage `json:"data,omitempty"`
 }
 
+func lineOfScheduler(s *bullmq.Scheduler, next int) schedulerLine {
+	line := schedulerLine{
+		ID: s.ID, Name: s.Name, Pattern: s.Repeat.Pattern, TimeZone: s.Repeat.TimeZone, EveryMS: s.Repeat.Every.Milliseconds(),
+		Limit: s.Repeat.Limit, EndDate: s.Repeat.EndDate, Next: s.Next, Iterations: s.Iterations, Data: s.Data,
+	}
+	switch {
+	case s.Repeat.Every > 0:
+		line.Words = "every " + short(s.Repeat.Every)
+	case s.Repeat.Pattern != "":
+		line.Words, _ = cronwords.Describe(s.Repeat.Pattern) // "" if it can't be parsed
+	}
+	if next > 1 {
+		line.NextTimes = nextTimes(s, next)
+	}
+	return line
+}
+
+// nextTimes returns up to count times at which jobs of a scheduler run, if nobody changes it.
+func nextTimes(s *bullmq.Scheduler, count int) (times []time.Time) {
+	if s.Next.IsZero() {
+		return nil
+	}
+	if s.Repeat.Limit > 0 {
+		count = min(count, max(s.Repeat.Limit-s.Iterations, 0)+1) // its next job has been added
+	}
+	after := func(t time.Time) (time.Time, bool) { return t.Add(s.Repeat.Every), true }
+	if s.Repeat.Every == 0 {
+		pattern, failed := cron.Parse(s.Repeat.Pattern)
+		zone, unknown := cron.LoadZone(s.Repeat.TimeZone)
+		if failed != nil || unknown != nil || cron.Drawn(s.Repeat.Pattern) != [6]bool{} {
+			return []time.Time{s.Next} // the others are drawn at random, or unknown
+		}
+		after = func(t time.Time) (time.Time, bool) { return pattern.Next(t, zone) }
+	}
+	for at, ok := s.Next, true; ok && len(times) < count && (s.Repeat.EndDate.IsZero() || !at.After(s.Repeat.EndDate)); at, ok = after(at) {
+		times = append(times, at)
+	}
+	return times
+}
+
+func (l schedulerLine) row() []string {
+	schedule := cmp.Or(l.Words, l.Pattern)
+	if l.Pattern != "" && l.TimeZone != "" {
+		schedule += " " + l.TimeZone
+	}
+	next := ""
+	if !l.Next.IsZero() {
+		next = "in " + short(time.Until(l.Next))
+		if time.Until(l.Next) < 0 {
+			next = "due"
+		}
+	}
+	return []string{l.ID, l.Name, schedule, next, fmt.Sprint(l.Iterations)}
+}
+
 func newSchedulers(c *client) *cobra.Command {
-	return &cobra.Command{
-		Use:   "schedulers QUEUE",
+	var next, limit int
+	command := &cobra.Command{
+		Use:   "schedulers QUEUE [ID...]",
 		Short: "List the schedulers of a queue, the next one first",
-		Args:  cobra.ExactArgs(1),
+		Long: "List the schedulers of a queue, the next one first, or those with the given ids.\n\n" +
+			"With --next it lists the times of their next jobs too. bullmq scheduler changes a scheduler.",
+		Example: "  bullmq schedulers reports nightly --next 10",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
+			if err := cmp.Or(notNegative("next", next), notNegative("limit", limit)); err != nil {
+				return err
+			}
+			if next > 1000 {
+				return usageError{errors.New("--next is at most 1000")}
+			}
 			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
-				schedulers, err := queue.Schedulers(ctx, bullmq.AllEntries())
-				if err != nil {
+				var schedulers []*bullmq.Scheduler
+				var err error
+				if ids := args[1:]; len(ids) > 0 {
+					for _, id := range ids {
+						s, failed := queue.Scheduler(ctx, id)
+						if failed != nil {
+							return failed
+						}
+						schedulers = append(schedulers, s)
+					}
+				} else if schedulers, err = queue.Schedulers(ctx, bullmq.Page{Limit: limit + 1, Ascending: true}); err != nil {
 					return err
+				}
+				if len(args) == 1 && len(schedulers) > limit {
+					schedulers = schedulers[:limit]
+					_, _ = fmt.Fprintln(command.ErrOrStderr(), "There are more schedulers: raise --limit.")
 				}
 				lines := make([]schedulerLine, len(schedulers))
 				for i, s := range schedulers {
-					lines[i] = schedulerLine{s.ID, s.Name, s.Repeat.Pattern, s.Repeat.TimeZone, s.Repeat.Every.Milliseconds(), s.Next, s.Iterations, s.Data}
+					lines[i] = lineOfScheduler(s, next)
 				}
-				return list(c, command, lines, []string{"SCHEDULER", "NAME", "SCHEDULE", "NEXT", "JOBS"}, func(l schedulerLine) []string {
-					schedule := l.Pattern + " " + l.TimeZone
-					if l.EveryMS > 0 {
-						schedule = "every " + short(time.Duration(l.EveryMS)*time.Millisecond)
-					}
-					next := ""
-					if !l.Next.IsZero() {
-						next = "in " + short(time.Until(l.Next))
-					}
-					return []string{l.ID, l.Name, schedule, next, fmt.Sprint(l.Iterations)}
-				})
+				if c.asTable(command) && next > 1 {
+					return c.writeTimes(command, lines)
+				}
+				return list(c, command, lines, []string{"SCHEDULER", "NAME", "SCHEDULE", "NEXT", "JOBS"}, schedulerLine.row)
 			})
 		},
 	}
+	command.Flags().IntVar(&next, "next", 1, "list this number of next times")
+	command.Flags().IntVar(&limit, "limit", 1000, "list at most this number of schedulers")
+	return command
+}
+
+// writeTimes writes a line for each next time of each scheduler, in the zone of the terminal.
+func (c *client) writeTimes(command *cobra.Command, lines []schedulerLine) error {
+	type row struct {
+		id, schedule string
+		at           time.Time
+	}
+	var rows []row
+	for _, line := range lines {
+		id, schedule := line.ID, line.row()[2]
+		for _, at := range line.NextTimes {
+			rows = append(rows, row{id, schedule, at})
+			id, schedule = "", ""
+		}
+	}
+	return list(c, command, rows, []string{"SCHEDULER", "SCHEDULE", "NEXT", ""}, func(r row) []string {
+		return []string{r.id, r.schedule, r.at.Local().Format("Mon 2006-01-02 15:04:05 MST"), "in " + short(time.Until(r.at))}
+	})
+}
+
+// schedulerAction is a command that changes schedulers.
+type schedulerAction struct {
+	verb, done, short string
+	do                func(ctx context.Context, queue *bullmq.Queue, id string) error
+}
+
+var schedulerActions = []schedulerAction{
+	{"remove", "removed", "Remove schedulers with their next jobs", func(ctx context.Context, queue *bullmq.Queue, id string) error {
+		return queue.RemoveScheduler(ctx, id)
+	}},
+}
+
+func newScheduler(c *client) *cobra.Command {
+	var verbs []string
+	for _, a := range schedulerActions {
+		verbs = append(verbs, a.verb)
+	}
+	command := &cobra.Command{
+		Use:   "scheduler",
+		Short: "Change schedulers: " + strings.Join(verbs, ", "),
+		Long:  "Change schedulers. bullmq schedulers lists them.",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return usageError{fmt.Errorf("scheduler needs one of: %s", strings.Join(verbs, ", "))}
+		},
+	}
+	for _, a := range schedulerActions {
+		command.AddCommand(newSchedulerAction(c, a))
+	}
+	return command
+}
+
+func newSchedulerAction(c *client, a schedulerAction) *cobra.Command {
+	var dry bool
+	command := &cobra.Command{
+		Use:   a.verb + " QUEUE ID...",
+		Short: a.short,
+		Args:  cobra.MinimumNArgs(2),
+		RunE: func(command *cobra.Command, args []string) error {
+			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
+				ids := slices.Compact(slices.Sorted(slices.Values(args[1:])))
+				r := result{Matched: len(ids), DryRun: dry}
+				var absent error
+				for _, id := range ids {
+					_, err := queue.Scheduler(ctx, id)
+					if err == nil && !dry {
+						err = a.do(ctx, queue, id)
+					}
+					switch {
+					case err != nil:
+						r.fail(id, err)
+					case !dry:
+						r.Done++
+					}
+					if errors.Is(err, bullmq.ErrSchedulerNotFound) {
+						absent = err
+					}
+				}
+				if len(ids) == 1 && absent != nil {
+					return absent
+				}
+				return c.reportOf(command, "scheduler", "schedulers", a.done, r)
+			})
+		},
+	}
+	command.Flags().BoolVar(&dry, "dry-run", false, "count the schedulers that exist, and change nothing")
+	return command
 }

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("The commands for one job", func() {
+	It("edit and duplicate a job of Node", func() {
+		n := openNode("6")
+		n.call("add", map[string]any{"queue": "orders", "name": "paint", "data": map[string]any{"wall": "<1>"},
+			"opts": map[string]any{"jobId": "first", "attempts": 4, "delay": 3600000, "priority": 7, "deduplication": map[string]any{"id": "once"}}})
+		before := n.dump()
+		output, _ := n.run(0, "edit", "orders", "first", `{"wall":2}`, "--dry-run")
+		Expect(output).To(Equal(`{"id":"first","was":{"wall":"<1>"},"data":{"wall":2},"dryRun":true}` + "\n"))
+		output, _ = n.run(0, "duplicate", "orders", "first", "--dry-run")
+		Expect(lines(output)).To(HaveExactElements(And(HaveKeyWithValue("like", "first"), HaveKeyWithValue("dryRun", true))))
+		Expect(n.dump()).To(Equal(before))
+
+		command := n.command("edit", "orders", "first", "-")
+		command.Stdin = strings.NewReader(`{"wall":3}`)
+		session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(session, "20s").Should(gexec.Exit(0))
+		Expect(n.call("job", map[string]any{"queue": "orders", "id": "first"})).To(HaveKeyWithValue("data", HaveKeyWithValue("wall", 3.0)))
+		n.run(3, "edit", "orders", "none", "1")
+
+		output, _ = n.run(0, "duplicate", "orders", "first")
+		id := lines(output)[0]["id"].(string)
+		job, state, err := n.queue("orders").JobAndState(ctx, id)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(state).To(Equal(bullmq.StatePrioritized))
+		Expect(job.Options.Attempts).To(Equal(4))
+		Expect(job.DeduplicationID).To(BeEmpty())
+		Expect(string(job.Data)).To(Equal(`{"wall":3}`))
+		Expect(onTerminal(n.command("duplicate", "orders", "first", "--id", "second", "--delay", "1h", "--data", "5"), "")).To(MatchRegexp(`(?m)^second +first +paint`))
+		Expect(n.call("state", map[string]any{"queue": "orders", "id": "second"})).To(Equal("delayed"))
+		_, errors := n.run(1, "duplicate", "orders", "first", "--id", "second")
+		Expect(errors).To(ContainSubstring("choose another --id"))
+		_, errors = n.run(1, "add", "orders", "paint", "--id", "second")
+		Expect(errors).To(ContainSubstring("choose another --id"))
+		n.run(3, "duplicate", "orders", "none")
+	})
+
+	It("show the log of a job, and follow it until the job has ended", func() {
+		n := openNode("6")
+		n.call("add", map[string]any{"queue": "orders", "name": "paint", "data": 1})
+		for i := range 5 {
+			n.call("log", map[string]any{"queue": "orders", "id": "1", "row": fmt.Sprint("row ", i, " \x1b[31m")})
+		}
+		output, _ := n.run(0, "logs", "orders", "1", "--last", "2")
+		Expect(lines(output)).To(HaveExactElements(
+			And(HaveKeyWithValue("row", 4.0), HaveKeyWithValue("text", "row 3 \x1b[31m")), HaveKeyWithValue("row", 5.0)))
+		Expect(onTerminal(n.command("logs", "orders", "1"), "")).To(And(HavePrefix("row 0 \uFFFD[31m\nrow 1 "), Not(ContainSubstring("\x1b"))))
+		n.run(3, "logs", "orders", "2")
+
+		session, err := gexec.Start(n.command("logs", "orders", "1", "--follow", "--last", "1"), GinkgoWriter, GinkgoWriter)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { session.Kill().Wait("10s") })
+		Eventually(session.Out, "20s").Should(gbytes.Say(`"row":5`))
+		n.call("run", map[string]any{"queue": "orders", "count": 1, "handler": map[string]any{"log": "opens the bucket"}})
+		Eventually(session, "20s").Should(gexec.Exit(0))
+		Expect(session.Out).To(gbytes.Say(`{"row":6,"text":"opens the bucket"}`))
+		Expect(session.Err).To(gbytes.Say("The job has completed."))
+	})
+})
+
+var _ = Describe("The commands for schedulers", func() {
+	It("list the schedulers of Node with their next times, and remove them", func() {
+		n := openNode("6")
+		n.call("upsertScheduler", map[string]any{"queue": "reports", "id": "nightly", "repeat": map[string]any{"pattern": "30 3 * * 1-5", "tz": "Europe/Paris"}, "template": map[string]any{"name": "report"}})
+		n.call("upsertScheduler", map[string]any{"queue": "reports", "id": "beat", "repeat": map[string]any{"every": 3600000, "limit": 3}, "template": map[string]any{"name": "beat"}})
+		output, _ := n.run(0, "schedulers", "reports", "--next", "5")
+		schedulers := lines(output)
+		Expect(schedulers).To(ConsistOf(
+			And(HaveKeyWithValue("id", "beat"), HaveKeyWithValue("words", "every 1h0m0s"), HaveKeyWithValue("nextTimes", HaveLen(3))),
+			And(HaveKeyWithValue("id", "nightly"), HaveKeyWithValue("words", ContainSubstring("Monday to Friday")), HaveKeyWithValue("nextTimes", HaveLen(5)))))
+		paris, err := time.LoadLocation("Europe/Paris")
+		Expect(err).NotTo(HaveOccurred())
+		output, _ = n.run(0, "schedulers", "reports", "nightly", "--next", "10")
+		times := lines(output)[0]["nextTimes"].([]any)
+		Expect(times).To(HaveLen(10))
+		Expect(times[0]).To(Equal(lines(output)[0]["next"]))
+		for _, text := range times {
+			at, err := time.Parse(time.RFC3339, text.(string))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(at.In(paris).Format("15:04")).To(Equal("03:30"))
+			Expect(at.In(paris).Weekday()).To(BeElementOf(time.Monday, time.Tuesday, time.Wednesday, time.Thursday, time.Friday))
+		}
+		Expect(onTerminal(n.command("schedulers", "reports"), "")).To(MatchRegexp(`(?m)^nightly +report +every day.*Europe/Paris|^nightly +report +.*at 03:30.* Europe/Paris +in `))
+		Expect(strings.Count(onTerminal(n.command("schedulers", "reports", "--next", "3"), ""), " in ")).To(Equal(6))
+		_, errors := n.run(0, "schedulers", "reports", "--limit", "1")
+		Expect(errors).To(ContainSubstring("raise --limit"))
+		n.run(3, "schedulers", "reports", "none")
+
+		before := n.dump()
+		output, _ = n.run(1, "scheduler", "remove", "reports", "nightly", "none", "--dry-run")
+		Expect(lines(output)).To(HaveExactElements(And(HaveKeyWithValue("matched", 2.0), HaveKeyWithValue("failed", HaveKey("none")))))
+		Expect(n.dump()).To(Equal(before))
+		n.run(3, "scheduler", "remove", "reports", "none")
+		Expect(onTerminal(n.command("scheduler", "remove", "reports", "nightly"), "")).To(ContainSubstring("1 of 1 scheduler removed"))
+		Expect(n.call("schedulersCount", map[string]any{"queue": "reports"})).To(Equal(1.0))
+	})
+})
+
+var _ = Describe("The completion of the shell", func() {
+	It("completes the names of queues and of states, and soon gives up", func() {
+		n := openNode("5")
+		for _, queue := range []string{"mails", "orders", "orders-old"} {
+			n.call("add", map[string]any{"queue": queue, "name": "paint", "data": 1})
+		}
+		complete := func(arguments ...string) []string {
+			GinkgoHelper()
+			output, _ := n.run(0, append([]string{"__complete", "--prefix", n.prefix}, arguments...)...)
+			all := strings.Split(strings.TrimSpace(output), "\n")
+			return all[:len(all)-1] // without the directive
+		}
+		Expect(complete("jobs", "ord")).To(Equal([]string{"orders", "orders-old"}))
+		Expect(complete("job", "orders", "")).To(BeEmpty())
+		Expect(complete("pause", "orders", "")).To(Equal([]string{"mails", "orders-old"}))
+		Expect(complete("scheduler", "remove", "m")).To(Equal([]string{"mails"}))
+		Expect(complete("dead", "mails", "--from", "m")).To(Equal([]string{"mails"}))
+		Expect(complete("jobs", "orders", "--state", "failed,co")).To(Equal([]string{"failed,completed"}))
+		Expect(complete("clean", "orders", "--state", "a")).To(Equal([]string{"active"}))
+		began := time.Now()
+		Expect(complete("--redis", "redis://10.255.255.1:6379", "jobs", "")).To(BeEmpty())
+		Expect(time.Since(began)).To(BeNumerically("<", 10*time.Second))
+	})
+})
