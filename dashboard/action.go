@@ -44,6 +44,7 @@ const (
 	onQueue target = "queue"
 	onJobs  target = "jobs" // selected by their ids or by a search
 
+	onLetters   target = "letters"   // selected by their ids, or by the form's reason and origin
 	onScheduler target = "scheduler" // with the form's scheduler as its id
 )
 
@@ -93,7 +94,7 @@ type failure struct {
 }
 
 // actions are all actions, in the order of their buttons.
-var actions = slices.Concat(jobActions, queueActions, schedulerActions)
+var actions = slices.Concat(jobActions, queueActions, schedulerActions, letterActions)
 
 // actionNamed returns an action.
 func actionNamed(name string) (action, error) {

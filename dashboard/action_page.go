@@ -31,8 +31,8 @@ type actionPage struct {
 
 type pair struct{ Name, Value string }
 
-// keptFields select jobs or a scheduler.
-var keptFields = []string{"state", "name", "data", "error", "all", "scheduler"}
+// keptFields select jobs, dead letters or a scheduler.
+var keptFields = []string{"state", "name", "data", "error", "all", "scheduler", "reason", "origin"}
 
 // askAction shows what an action will do.
 func (d *Dashboard) askAction(w http.ResponseWriter, r *http.Request) error {
@@ -106,6 +106,12 @@ func (d *Dashboard) actionPage(a action, s *subject) *actionPage {
 		page.Job, page.Back = use.Job, d.link("queues", s.name, "jobs", use.Job)
 	} else if state := s.form.Get("state"); a.on == onJobs && state != "" {
 		page.Back += "?" + url.Values{"state": {state}}.Encode()
+	}
+	switch a.on {
+	case onScheduler:
+		page.Back = d.link("queues", s.name, "schedulers")
+	case onLetters:
+		page.Back = d.link("queues", s.name, "dead-letters")
 	}
 	if a.on == onQueue {
 		return page

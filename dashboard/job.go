@@ -20,6 +20,7 @@ type jobPage struct {
 	NumLogs  int
 	Children bullmq.DependencyCounts
 	Parent   string
+	Letter   *bullmq.DeadLetter // nil if the job is none
 }
 
 // moment is a time in the life of a job.
@@ -52,6 +53,9 @@ func (d *Dashboard) job(r *http.Request) (any, error) {
 	}
 	page := &jobPage{Job: job, Queue: queue.Name(), State: state, Parent: d.parent(r, job)}
 	page.Timeline = timeline(job, state)
+	if letter, isLetter := job.DeadLetter(); isLetter {
+		page.Letter = &letter
+	}
 	for _, p := range []struct{ name, title string }{{"data", "Data"}, {"result", "Result"}, {"progress", "Progress"}, {"options", "Options"}} {
 		if value := d.value(r, queue.Name(), job, p.name); len(value) > 0 {
 			text := indented(value)

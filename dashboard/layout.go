@@ -13,6 +13,7 @@ type navLink struct {
 var navigation = []navLink{
 	{"Queues", nil, []string{"overview", "queue", "job", "action"}},
 	{"Schedulers", []string{"schedulers"}, []string{"schedulers", "scheduler"}},
+	{"Dead letters", []string{"dead-letters"}, []string{"dead-queues", "dead-letters"}},
 	{"Workers", []string{"workers"}, []string{"workers"}},
 }
 
@@ -20,6 +21,7 @@ var navigation = []navLink{
 var queueTabs = []navLink{
 	{"Jobs", nil, []string{"queue"}},
 	{"Schedulers", []string{"schedulers"}, []string{"schedulers", "scheduler"}},
+	{"Dead letters", []string{"dead-letters"}, []string{"dead-letters"}},
 }
 
 // Current reports whether a page belongs to the link.

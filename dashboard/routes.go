@@ -12,6 +12,8 @@ func (d *Dashboard) routes() {
 	d.page("/queues/{queue}", "queue", d.queue)
 	d.page("/queues/{queue}/jobs/{job}", "job", d.job)
 	d.page("/workers", "workers", d.workers)
+	d.page("/dead-letters", "dead-queues", d.deadQueues)
+	d.page("/queues/{queue}/dead-letters", "dead-letters", d.deadLetters)
 	d.page("/schedulers", "schedulers", d.allSchedulers)
 	d.page("/queues/{queue}/schedulers", "schedulers", d.queueSchedulers)
 	d.page("/queues/{queue}/schedulers/{scheduler}", "scheduler", d.scheduler)

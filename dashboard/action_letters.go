@@ -1,0 +1,91 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// letterActions act on dead letters.
+var letterActions = []action{{
+	name: "replay", title: "Replay", on: onLetters,
+	plan: func(ctx context.Context, s *subject) (string, error) {
+		const effect = "Each job goes back to the queue where it failed, with all its attempts, and is ready to run at once."
+		if ids := s.ids(); len(ids) > 0 {
+			return fmt.Sprintf("Replay %s of %s. %s", number(len(ids), "dead letter"), s.queue.Name(), effect), nil
+		}
+		counts, err := s.queue.DeadLetterCounts(ctx)
+		if err != nil {
+			return "", err
+		}
+		selection, err := s.letters()
+		if err != nil {
+			return "", err
+		}
+		switch {
+		case selection.reason != "" && selection.origin != "":
+			return fmt.Sprintf("Replay the dead letters of %s that failed in %s with the reason “%s”. %s", s.queue.Name(), cut(selection.origin, 80), selection.reason, effect), nil
+		case selection.reason != "":
+			return fmt.Sprintf("Replay %s of %s with the reason “%s”. %s", number(counts.Reasons[selection.reason], "dead letter"), s.queue.Name(), selection.reason, effect), nil
+		case selection.origin != "":
+			return fmt.Sprintf("Replay %s of %s that failed in %s. %s", number(counts.Queues[selection.origin], "dead letter"), s.queue.Name(), cut(selection.origin, 80), effect), nil
+		}
+		return fmt.Sprintf("Replay all %s of %s. %s", number(counts.Total, "dead letter"), s.queue.Name(), effect), nil
+	},
+	do: func(ctx context.Context, s *subject) (string, error) {
+		ctx, cancel := s.bounded(ctx)
+		defer cancel()
+		if ids := s.ids(); len(ids) > 0 {
+			replayed := 0
+			for _, id := range ids {
+				if _, err := s.queue.ReplayDeadLetter(ctx, id); err != nil {
+					s.Failed = append(s.Failed, failure{id, err.Error()})
+					continue
+				}
+				replayed++
+			}
+			if replayed == 0 {
+				return "", errors.New(s.Failed[0].Error)
+			}
+			return replayedText(replayed, len(s.Failed)), nil
+		}
+		selection, err := s.letters()
+		if err != nil {
+			return "", err
+		}
+		done, err := s.queue.ReplayDeadLetters(ctx, &bullmq.ReplayOptions{Filter: selection.selects, Limit: maxReplayed})
+		if err != nil && len(done) == 0 {
+			return "", err
+		}
+		text := replayedText(len(done), 0)
+		if s.More = len(done) == maxReplayed || ctx.Err() != nil; s.More {
+			text += " There may be more: repeat the action."
+		}
+		if err != nil {
+			text += " Not all were replayed: " + cut(err.Error(), 500)
+		}
+		return text, nil
+	},
+}}
+
+// maxReplayed bounds how many letters one action replays.
+const maxReplayed = 20_000
+
+func replayedText(replayed, failed int) string {
+	text := number(replayed, "dead letter") + " replayed."
+	if failed > 0 {
+		text += " " + number(failed, "dead letter") + " not replayed."
+	}
+	return text
+}
+
+// letters returns which dead letters the form selects.
+func (s *subject) letters() (letterSelection, error) {
+	selection := letterSelection{s.form.Get("reason"), s.form.Get("origin")}
+	if s.form.Get("all") == "" && selection == (letterSelection{}) {
+		return selection, badRequest{errors.New("select dead letters, or a reason, an origin or all")}
+	}
+	return selection, nil
+}
