@@ -73,9 +73,12 @@ bench: redis node ## measure speed, memory and latency compared with Node bullmq
 prometheus: redis prometheus-server ## let a real Prometheus scrape a worker process and evaluate the alerts
 	BULLMQ_PROMETHEUS=1 go test -count=1 -timeout 80s ./bullmqprom -ginkgo.focus 'A Prometheus server|The dashboard' $(FLAGS)
 
-.PHONY: browser
+.PHONY: browser screenshots
 browser: redis node chromium ## look at the pages of the dashboard with a real Chromium, beside Go and Node workers
 	BULLMQ_BROWSER=1 go test -count=1 -timeout 4m ./dashboard/browsertest $(FLAGS)
+
+screenshots: redis node chromium ## take the pictures of the documentation with a real Chromium
+	BULLMQ_BROWSER=1 BULLMQ_SCREENSHOTS=1 go test -count=1 -timeout 4m ./dashboard/browsertest -ginkgo.label-filter screenshots $(FLAGS)
 
 .PHONY: fuzz
 fuzz: ## fuzz the decoders of data from Redis, each target for FUZZTIME (30s)

@@ -47,6 +47,7 @@ func startChromium() *chromium {
 		chromedp.UserDataDir(filepath.Join(folder, "profile")),
 		chromedp.Env("FONTCONFIG_FILE="+fonts, "HOME="+folder, "TZ=UTC"),
 		chromedp.Flag("disable-gpu", true),
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"), // no other machine
 		chromedp.Flag("disable-crash-reporter", true),
 		chromedp.Flag("no-sandbox", os.Getuid() == 0), // Chromium has no sandbox for root
 		chromedp.Flag("lang", "en-US"),
@@ -239,6 +240,12 @@ func (t *tab) load(address string) {
 	t.do(chromedp.Navigate(address))
 	t.settle()
 	Expect(t.found()).To(BeEmpty(), address)
+}
+
+// text returns what the page shows.
+func (t *tab) text() string {
+	GinkgoHelper()
+	return eval[string](t, "document.body.innerText")
 }
 
 // settle waits until the page is shown.

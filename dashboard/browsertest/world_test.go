@@ -90,17 +90,18 @@ func (w *world) work(queue, name string, handler bullmq.Handler, change func(*bu
 	DeferCleanup(func() { stop(); Expect(<-ended).To(Succeed()) })
 }
 
-// node runs a Node program until the spec or the suite ends.
-func (w *world) node(script string, arguments ...string) *nodeprocess.Process {
+// node runs a Node program until the spec or the suite ends. It returns the program with the
+// line that it wrote when it was ready.
+func (w *world) node(script string, arguments ...string) (*nodeprocess.Process, nodeprocess.Line) {
 	GinkgoHelper()
 	program, err := nodeprocess.Start(script, append([]string{"-redis", w.redis.Addr()}, arguments...)...)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(program.Stop)
 	ctx, cancel := context.WithTimeout(w.ctx, stepLimit)
 	defer cancel()
-	_, err = program.WaitFor(ctx, func(line nodeprocess.Line) bool { return strings.Contains(line.String(), `"ready"`) })
+	line, err := program.WaitFor(ctx, func(line nodeprocess.Line) bool { return strings.Contains(line.String(), `"ready"`) })
 	Expect(err).NotTo(HaveOccurred())
-	return program
+	return program, line
 }
 
 // command sends one command to Redis.
@@ -129,11 +130,12 @@ const (
 func (w *world) fill() {
 	GinkgoHelper()
 	ctx := w.ctx
+	end := make(chan struct{}) // of the job that is active
 	w.work("orders", "packer", func(ctx context.Context, job *bullmq.Job) (any, error) {
 		switch job.Name {
 		case "hold":
-			<-ctx.Done()
-			return nil, ctx.Err()
+			<-end
+			return nil, nil
 		case "pack":
 			for _, line := range []string{"the box is open", "<b>3 items</b> & a card", "the box is closed"} {
 				if _, err := job.Log(ctx, line); err != nil {
@@ -146,6 +148,7 @@ func (w *world) fill() {
 		}
 		return nil, fmt.Errorf("the address has no %s: %w", strings.Repeat("street ", 12), errors.New("refused by the carrier"))
 	}, nil)
+	DeferCleanup(func() { close(end) })
 	pack := w.add("orders", "pack", map[string]any{"order": 4711, "items": []string{"tea", "cup", "spoon"}, "gift": true}, nil)
 	w.ids["completed"] = pack
 	w.ids["panicked"] = w.add("orders", "label", map[string]any{"order": 4712}, nil)
