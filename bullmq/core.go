@@ -169,6 +169,11 @@ func newEventsWaiter(connection *Connection, name string, log *slog.Logger) back
 	return redisstore.NewEventsWaiter(client, newBlocking(client, name, log))
 }
 
+// newFlowReader returns what reads the jobs of flows.
+func newFlowReader(connection *Connection) backend.FlowReader {
+	return scripts.NewFlowReader(connection.client())
+}
+
 // dedicated returns a store over dedicated connections. For a caller's client and on a
 // cluster it returns the store over the shared ones. open opens the first dedicated
 // connection, so that no call has to wait for it.

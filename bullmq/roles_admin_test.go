@@ -61,6 +61,14 @@ func readFlow(p *program, _ *bullmq.Queue) {
 	p.Expect(err).NotTo(HaveOccurred())
 	p.Expect(root.Children).To(HaveLen(1))
 	p.Expect(producer.Close()).To(Succeed())
+	p.others.do("HSET", p.others.key("read"), "processedOn", "1")
+	p.others.do("HSET", p.others.key("read:processed"), p.others.key("c"), "1")
+	connection, err := bullmq.Connect(p.ctx, "redis://"+p.name+":secret@"+p.others.address)
+	p.Expect(err).NotTo(HaveOccurred())
+	defer connection.Close()
+	tree, err := bullmq.ReadFlowTree(p.ctx, connection, bullmq.FlowTreeQuery{QueueName: p.name, ID: root.Children[0].Job.ID, FromRoot: true})
+	p.Expect(err).NotTo(HaveOccurred())
+	p.Expect(tree.Nodes).To(Equal(3))
 }
 
 func readSettings(p *program, queue *bullmq.Queue) {

@@ -289,7 +289,10 @@ var _ = ginkgo.Describe("A command of several queues", func() {
 	ginkgo.It("is marked as such in its file, and its queues have no other argument", func() {
 		several := slices.Sorted(maps.Keys(commands))
 		several = slices.DeleteFunc(several, func(name string) bool { return !commands[name].several })
-		Expect(several).To(Equal([]string{"addPlainJobsTo", "extendLocksOf", "forwardJob", "lastEvents", "lookAtQueues", "moveStalledJobsOf", "moveWaiting", "resolveFetches", "serveQueues", "summarizeQueues"}))
+		Expect(several).To(Equal([]string{
+			"addPlainJobsTo", "extendLocksOf", "flowAncestors", "forwardJob", "lastEvents", "lookAtQueues", "moveStalledJobsOf", "moveWaiting",
+			"readFlow", "resolveFetches", "serveQueues", "summarizeQueues",
+		}))
 		for _, name := range several {
 			Expect(commands[name].args).NotTo(ContainElement("base"))
 		}

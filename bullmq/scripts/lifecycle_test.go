@@ -292,6 +292,15 @@ func live(f *fixture) {
 	Expect(summaries[0].Counts).To(HaveKeyWithValue(backend.Completed, BeNumerically(">", 0)))
 	Expect(summaries[1].Counts).To(HaveEach(0))
 
+	// Flows.
+	several := backend.JobRef{Prefix: own.Prefix, Queue: own.Name, ID: "several"}
+	part, err := NewFlowReader(single{f.client}).ReadFlow(f.ctx, backend.FlowRead{Jobs: []backend.FlowStart{{JobRef: several}}, MaxJobs: 1, MaxText: 10})
+	ok(err)
+	Expect(part.Records).To(HaveExactElements(HaveField("State", backend.Completed)))
+	above, err := NewFlowReader(single{f.client}).FlowAncestors(f.ctx, several, 1)
+	ok(err)
+	Expect(above).To(Equal(backend.FlowAncestors{Jobs: []backend.JobRef{}, End: backend.AncestorsRoot}))
+
 	// Registered workers, and the limits of a name.
 	registered := backend.WorkerLease{ID: "w", Home: f.base, Queues: []string{f.base}, Lease: time.Minute, Record: "{}"}
 	registry := NewWorkerRegistry(single{f.client})

@@ -37,6 +37,8 @@ type Queue struct {
 	Workers backend.WorkerRegistry
 	// Queues finds queues.
 	Queues backend.QueueFinder
+	// Flows reads the jobs of flows.
+	Flows backend.FlowReader
 	// Registry opens a registry of queues with the same prefix; nil if the backend has none.
 	Registry func(name string) backend.Registry
 	// Marker returns the key by which a GroupWaiter knows a queue.
@@ -80,6 +82,7 @@ func Exercise(open func() Queue) {
 	s.deadLetters()
 	s.routes()
 	s.children()
+	s.flowReading()
 	s.reading()
 	s.administration()
 	s.schedulers()

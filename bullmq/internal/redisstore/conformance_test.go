@@ -47,6 +47,7 @@ func conforming(option rueidis.ClientOption, dialect scripts.Dialect) backendtes
 		Group:        scripts.NewGroup(client, dialect),
 		Workers:      scripts.NewWorkerRegistry(client),
 		Queues:       scripts.NewQueueFinder(client),
+		Flows:        scripts.NewFlowReader(client),
 		Registry:     func(name string) backend.Registry { return scripts.NewRegistry(client, prefix, name) },
 		GroupWaiter:  func() backend.GroupWaiter { return NewGroupWaiter(client, blocking()) },
 		EventsWaiter: func() backend.EventsWaiter { return NewEventsWaiter(client, blocking()) },
