@@ -2,6 +2,7 @@ package bullmq_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -114,6 +115,63 @@ var _ = Describe("A search for jobs", func() {
 		Expect(page).To(And(HaveField("Read", BeNumerically("<", 15_000)), HaveField("Next", Not(BeEmpty()))))
 	})
 
+	// delayed adds jobs with the same time, so that only their ids give them an order.
+	sameScore := func(count int) {
+		GinkgoHelper()
+		add(count, "paint", nil, nil)
+		words := []string{"ZADD", keyOf(name, "completed")}
+		for i := range count {
+			words = append(words, "1700000000000", fmt.Sprint(i+1))
+		}
+		Expect(redisDo(words...).Error()).To(Succeed())
+		Expect(redisDo("DEL", keyOf(name, "wait")).Error()).To(Succeed())
+	}
+
+	It("misses no job that stays while others leave the state between two pages", func() {
+		for state, fill := range map[bullmq.State]func(){
+			bullmq.StateWaiting:   func() { add(300, "paint", nil, nil) },
+			bullmq.StateDelayed:   func() { add(300, "paint", nil, &bullmq.JobOptions{Delay: time.Hour}) },
+			bullmq.StateCompleted: func() { sameScore(300) },
+		} {
+			Expect(queue.Obliterate(ctx, &bullmq.ObliterateOptions{Force: true})).To(Succeed())
+			Expect(queue.Resume(ctx)).To(Succeed())
+			fill()
+			all, err := queue.JobIDs(ctx, bullmq.AllEntries(), state)
+			Expect(err).NotTo(HaveOccurred())
+			search := bullmq.JobSearch{States: []bullmq.State{state}, Limit: 20}
+			found, gone := map[string]int{}, map[string]bool{}
+			for n := 0; ; n++ {
+				page, err := queue.Search(ctx, search)
+				Expect(err).NotTo(HaveOccurred())
+				for _, job := range page.Jobs {
+					found[job.ID]++
+				}
+				if search.After = page.Next; page.Next == "" {
+					break
+				}
+				ids := idsOf(page)
+				removed := ids[len(ids)/2:] // also the last ones, which the position names
+				if n%3 == 0 {
+					removed = ids
+				}
+				for _, id := range removed {
+					gone[id] = true
+					Expect(queue.Remove(ctx, id, nil)).To(Succeed())
+				}
+				if state == bullmq.StateWaiting {
+					add(7, "late", nil, nil)
+				}
+			}
+			for _, id := range all {
+				Expect(found).To(HaveKey(id), "%s in %s", id, state)
+				if state != bullmq.StateWaiting {
+					Expect(found[id]).To(Equal(1), "%s in %s", id, state)
+				}
+			}
+			Expect(len(gone)).To(BeNumerically(">", 100))
+		}
+	})
+
 	It("skips a job whose record is gone or is no hash", func() {
 		add(4, "paint", nil, nil)
 		Expect(redisDo("DEL", keyOf(name, "2")).Error()).To(Succeed())
@@ -131,7 +189,8 @@ var _ = Describe("A search for jobs", func() {
 			"JobSearch.After is \"failed\"":             {After: "failed"},
 			"JobSearch.After is \"done:3\"":             {After: "done:3"},
 			"JobSearch.After is \"failed:-3\"":          {After: "failed:-3"},
-			"use the Next of a page of the same search": {After: "failed:0", States: []bullmq.State{bullmq.StateActive}},
+			"JobSearch.After is \"eyJz":                 {After: base64.RawURLEncoding.EncodeToString([]byte(`{"s":"failed","i":["1"],"z":"NaN"}`))},
+			"use the Next of a page of the same search": {After: base64.RawURLEncoding.EncodeToString([]byte(`{"s":"failed"}`)), States: []bullmq.State{bullmq.StateActive}},
 		} {
 			_, err := queue.Search(ctx, search)
 			Expect(err).To(MatchError(ContainSubstring(text)))
@@ -184,6 +243,62 @@ var _ = Describe("A search for jobs", func() {
 		Expect(result).To(HaveValue(Equal(bullmq.MatchResult{Matched: 11, Done: 11})))
 		Eventually(countOf(queue, bullmq.StateCompleted), "20s").Should(Equal(11))
 		Expect(queue.Counts(ctx, bullmq.StateFailed)).To(HaveKeyWithValue(bullmq.StateFailed, 9))
+	})
+
+	It("handles each job once over several calls, whether they move the jobs or leave them", func() {
+		for state, options := range map[bullmq.State]*bullmq.JobOptions{
+			bullmq.StateWaiting: nil, bullmq.StateDelayed: {Delay: time.Hour}, bullmq.StatePrioritized: {Priority: 3},
+		} {
+			Expect(queue.Obliterate(ctx, &bullmq.ObliterateOptions{Force: true})).To(Succeed())
+			Expect(queue.Resume(ctx)).To(Succeed())
+			for range 100 {
+				add(2, "paint", nil, options)
+				add(1, "sand", nil, options)
+			}
+			for _, do := range []func(context.Context, *bullmq.Job) error{
+				func(context.Context, *bullmq.Job) error { return nil },
+				func(ctx context.Context, job *bullmq.Job) error {
+					if len(job.ID) == 2 && job.ID[1] == '5' {
+						return errors.New("not this one")
+					}
+					return job.Remove(ctx)
+				},
+			} {
+				handled, calls := map[string]int{}, 0
+				search := bullmq.JobSearch{Name: "paint", MaxRead: 37}
+				for {
+					result, err := queue.EachMatch(ctx, search, func(ctx context.Context, job *bullmq.Job) error {
+						handled[job.ID]++
+						return do(ctx, job)
+					})
+					Expect(err).NotTo(HaveOccurred())
+					Expect(result.Gone).To(BeZero())
+					if search.After = result.Next; result.Next == "" {
+						break
+					}
+					calls++
+					Expect(calls).To(BeNumerically("<", 30))
+				}
+				Expect(handled).To(HaveLen(200), string(state))
+				Expect(handled).To(HaveEach(1), string(state))
+			}
+		}
+	})
+
+	It("searches no list for each job that it handles", func() {
+		add(2000, "paint", nil, nil)
+		before := commandCalls()
+		result, err := queue.EachMatch(ctx, bullmq.JobSearch{Name: "paint"}, func(_ context.Context, job *bullmq.Job) error {
+			if job.ID == "1500" { // the position of the others changes
+				Expect(redisDo("LTRIM", keyOf(name, "wait"), "300", "-1").Error()).To(Succeed())
+			}
+			return nil
+		})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(result).To(HaveValue(Equal(bullmq.MatchResult{Matched: 2000, Done: 2000})))
+		calls := commandCalls()
+		Expect(calls["lpos"] - before["lpos"]).To(BeNumerically("<", 10))
+		Expect(calls["evalsha"] - before["evalsha"]).To(BeNumerically("<", 150))
 	})
 
 	It("returns what it has done when its context ends", func() {

@@ -69,6 +69,10 @@ var readers = []func(ctx context.Context, q *Store){
 	func(ctx context.Context, q *Store) {
 		_, _ = q.JobIDs(ctx, backend.Page{To: -1, Ascending: true}, backend.Waiting)
 	},
+	func(ctx context.Context, q *Store) {
+		_, _ = q.JobsAfter(ctx, backend.Waiting, &backend.JobPosition{ID: "1"}, []string{"2"}, 10)
+	},
+	func(ctx context.Context, q *Store) { _, _ = q.AreInState(ctx, backend.Waiting, 3, []string{"1", "2"}) },
 	func(ctx context.Context, q *Store) { _, _ = q.Metrics(ctx, "completed", 0, -1) },
 	func(ctx context.Context, q *Store) { _, _ = q.RateLimitTTL(ctx, 0) },
 	func(ctx context.Context, q *Store) { _, _ = q.IsMaxed(ctx) },

@@ -108,6 +108,8 @@ func live(f *fixture) {
 	Expect(records).To(HaveLen(5))
 	Expect(records[0].ID).To(Equal("a"))
 	Expect(f.JobIDs(f.ctx, backend.Page{}, backend.Waiting, backend.Prioritized)).To(Equal([]string{"c", "p2"}))
+	Expect(f.JobsAfter(f.ctx, backend.Waiting, nil, nil, 1)).To(Equal([]backend.JobPosition{{ID: "c"}}))
+	Expect(f.AreInState(f.ctx, backend.Waiting, 0, []string{"c", "p2"})).To(Equal([]int{0, -1}))
 
 	// Delays: changed, expired and promoted.
 	ok(f.ChangeDelay(f.ctx, "later", time.UnixMilli(nowMs), 5*time.Second))

@@ -13,6 +13,8 @@ import (
 )
 
 var (
+	areInState           = load("areInState")
+	jobsAfter            = load("jobsAfter")
 	getCounts            = load("getCounts")
 	getCountsPerPriority = load("getCountsPerPriority")
 	getJobIDs            = load("getJobIds")
@@ -138,6 +140,34 @@ func (q *Store) jobsAtOnce(ctx context.Context, page backend.Page, states []back
 // JobIDs reads the ids of a page of the jobs of each state.
 func (q *Store) JobIDs(ctx context.Context, page backend.Page, states ...backend.State) ([]string, error) {
 	return q.strings(ctx, getJobIDs, q.pageArgs(page, states)...)
+}
+
+// JobsAfter reads the ids of the jobs that follow a position.
+func (q *Store) JobsAfter(ctx context.Context, state backend.State, after *backend.JobPosition, others []string, count int) ([]backend.JobPosition, error) {
+	args := []string{q.base, stateKey(state), strconv.Itoa(count), "0", ""}
+	if after != nil {
+		args[3], args[4] = strconv.Itoa(after.Index), after.Score
+		args = append(append(args, after.ID), others...)
+	}
+	message, err := q.run(ctx, jobsAfter, args...)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := message.ToArray()
+	if err != nil || len(reply)%2 != 1 {
+		return nil, q.unexpected(jobsAfter, err)
+	}
+	first := integer(reply[0])
+	jobs := make([]backend.JobPosition, 0, len(reply)/2)
+	for i := 1; i < len(reply); i += 2 {
+		jobs = append(jobs, backend.JobPosition{ID: text(reply[i]), Index: first + i/2, Score: text(reply[i+1])})
+	}
+	return jobs, nil
+}
+
+// AreInState returns the places of jobs in a state.
+func (q *Store) AreInState(ctx context.Context, state backend.State, index int, ids []string) ([]int, error) {
+	return q.counts(ctx, areInState, append([]string{q.base, stateKey(state), strconv.Itoa(index)}, ids...))
 }
 
 // Metrics reads the counts of finished jobs that workers have stored.

@@ -22,6 +22,14 @@ type Reading interface {
 	// JobIDs reads the ids of a page of the jobs of each state, including jobs whose
 	// record is missing.
 	JobIDs(ctx context.Context, page Page, states ...State) ([]string, error)
+	// JobsAfter returns the jobs of a state that follow a position, the newest first. In a
+	// list, jobs that were added or removed meanwhile may have moved the job of the position.
+	// If it is not in the list any more, the jobs follow the first of the others that is. If
+	// none is, they begin with the newest. after is nil for the begin.
+	JobsAfter(ctx context.Context, state State, after *JobPosition, others []string, count int) ([]JobPosition, error)
+	// AreInState reports which jobs are in a state: it returns their indexes in a list, or 0
+	// in a set; -1 if they are not. index is where the first of them is expected.
+	AreInState(ctx context.Context, state State, index int, ids []string) ([]int, error)
 	// Metrics reads the workers' counts of Completed or Failed jobs for a range of
 	// minutes, newest first.
 	Metrics(ctx context.Context, kind State, from, to int) (Metrics, error)
@@ -32,6 +40,13 @@ type Reading interface {
 	// IsMaxed reports whether the queue runs as many jobs as its global concurrency
 	// allows.
 	IsMaxed(ctx context.Context) (bool, error)
+}
+
+// JobPosition is the position of a job in a state.
+type JobPosition struct {
+	ID    string
+	Index int    // in a list; otherwise not a stable position
+	Score string // in a set; "" in a list
 }
 
 // Metrics holds the counts of the workers.

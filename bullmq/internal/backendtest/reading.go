@@ -57,6 +57,51 @@ func (s *suite) reading() {
 			Expect(s.Store.JobIDs(s.ctx, backend.Page{From: 5, To: 9}, backend.Waiting)).To(BeEmpty())
 		})
 
+		idsAfter := func(state backend.State, after *backend.JobPosition, others ...string) (ids []string) {
+			ginkgo.GinkgoHelper()
+			jobs, err := s.Store.JobsAfter(s.ctx, state, after, others, 2)
+			Expect(err).NotTo(HaveOccurred())
+			for _, job := range jobs {
+				ids = append(ids, job.ID)
+			}
+			return ids
+		}
+
+		ginkgo.It("returns the waiting jobs after a position, wherever that job is now", func() {
+			s.add(named("a"), named("b"), named("c"), named("d"))
+			jobs, err := s.Store.JobsAfter(s.ctx, backend.Waiting, nil, nil, 10)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(jobs).To(Equal([]backend.JobPosition{{ID: "d"}, {ID: "c", Index: 1}, {ID: "b", Index: 2}, {ID: "a", Index: 3}}))
+			Expect(idsAfter(backend.Waiting, &jobs[1])).To(Equal([]string{"b", "a"}))
+			s.add(named("e"))
+			Expect(idsAfter(backend.Waiting, &jobs[1], "d")).To(Equal([]string{"b", "a"}))
+			Expect(idsAfter(backend.Waiting, &backend.JobPosition{ID: "gone", Index: 1}, "also", "d")).To(Equal([]string{"c", "b"}))
+			Expect(idsAfter(backend.Waiting, &backend.JobPosition{ID: "gone", Index: 9000}, "also", "b")).To(Equal([]string{"a"}))
+			Expect(idsAfter(backend.Waiting, &backend.JobPosition{ID: "gone", Index: 1})).To(Equal([]string{"e", "d"}))
+			Expect(idsAfter(backend.Waiting, &jobs[3])).To(BeEmpty())
+		})
+
+		ginkgo.It("returns the delayed jobs after a position, even if that job is gone", func() {
+			s.add(delayed("a", time.Hour), delayed("b", 2*time.Hour), delayed("c", 3*time.Hour))
+			jobs, err := s.Store.JobsAfter(s.ctx, backend.Delayed, nil, nil, 10)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(jobs).To(HaveLen(3))
+			Expect(idsAfter(backend.Delayed, &jobs[0])).To(Equal([]string{"b", "a"}))
+			jobs[1].ID = "bb" // an id that would come before b
+			Expect(idsAfter(backend.Delayed, &jobs[1])).To(Equal([]string{"b", "a"}))
+			jobs[1].ID = "aa"
+			Expect(idsAfter(backend.Delayed, &jobs[1])).To(Equal([]string{"a"}))
+		})
+
+		ginkgo.It("reports which jobs are in a state", func() {
+			s.run("running")
+			s.add(named("a"), named("b"), delayed("d", time.Hour))
+			Expect(s.Store.AreInState(s.ctx, backend.Waiting, 0, []string{"b", "a", "d", "running", "gone"})).To(Equal([]int{0, 1, -1, -1, -1}))
+			Expect(s.Store.AreInState(s.ctx, backend.Waiting, 9000, []string{"b", "a", "d"})).To(Equal([]int{0, 1, -1}))
+			Expect(s.Store.AreInState(s.ctx, backend.Delayed, 0, []string{"a", "d"})).To(Equal([]int{-1, 0}))
+			Expect(s.Store.AreInState(s.ctx, backend.Active, 0, []string{"a", "running"})).To(Equal([]int{-1, 0}))
+		})
+
 		ginkgo.It("returns the records of the jobs of several states", func() {
 			s.add(named("a"), prioritized("p", 4))
 			records, err := s.Store.Jobs(s.ctx, allJobs, backend.Prioritized, backend.Waiting)

@@ -1,0 +1,61 @@
+--[[ jobsAfter: returns the jobs of a state that follow a job, the newest first.
+
+     Arguments: base, state (a key), count, index (at which the job was in a list), score (of the job, in a set), then the id
+     of the job. For a list, other jobs before it may follow, the nearest first: the result then follows the first of these
+     that is still in the list. Without an id, or if no such job is in the list, the result begins with the newest job.
+     Returns: the index of the first job of the result, then for each job its id and its score ('' in a list). ]]
+--@args base state count index score ...
+--@keys wait paused active delayed prioritized completed failed waiting-children
+local lists = { wait = true, paused = true, active = true }
+local at, jobs = base .. state, { 0 }
+
+-- Redis orders members with the same score by their bytes. The < of Lua depends on the locale.
+local function precedes(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x < y end
+  end
+  return #a < #b
+end
+
+local function rankAfter(jobId)
+  local rank = call('ZREVRANK', at, jobId)
+  if rank and call('ZSCORE', at, jobId) == score then return rank + 1 end
+  local low = call('ZCOUNT', at, '(' .. score, '+inf')
+  local high = low + call('ZCOUNT', at, score, score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if precedes(call('ZREVRANGE', at, middle, middle)[1], jobId) then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+local function indexAfter()
+  local expected = tonumber(index)
+  if call('LINDEX', at, expected) == ARGV[rest] then return expected + 1 end
+  local first = math.max(expected - 500, 0)
+  local near, found = call('LRANGE', at, first, expected + 500), {}
+  for i = #near, 1, -1 do found[near[i]] = first + i end
+  for i = rest, #ARGV do
+    if found[ARGV[i]] then return found[ARGV[i]] end
+  end
+  for i = rest, #ARGV do
+    local position = call('LPOS', at, ARGV[i])
+    if position then return position + 1 end
+  end
+  return 0
+end
+
+if lists[state] then
+  if ARGV[rest] then jobs[1] = indexAfter() end
+  local ids = call('LRANGE', at, jobs[1], jobs[1] + count - 1)
+  for i = 1, #ids do
+    jobs[#jobs + 1] = ids[i]
+    jobs[#jobs + 1] = ''
+  end
+else
+  if ARGV[rest] then jobs[1] = rankAfter(ARGV[rest]) end
+  local members = call('ZREVRANGE', at, jobs[1], jobs[1] + count - 1, 'WITHSCORES')
+  for i = 1, #members do jobs[#jobs + 1] = members[i] end
+end
+return jobs
