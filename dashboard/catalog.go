@@ -58,6 +58,14 @@ func (c *catalog) list(ctx context.Context) ([]string, error) {
 	return c.names, c.err
 }
 
+// known returns the names that are known. If they are old, it starts a scan, without waiting.
+func (c *catalog) known() []string {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	names, _ := c.list(ended)
+	return names
+}
+
 // find scans the keys. It outlives the request that has started it.
 func (c *catalog) find(ended chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), scanTime)

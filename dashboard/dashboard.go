@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,17 @@ type Options struct {
 	// data. Data of such a job that doesn't fit is refused.
 	// Defaults to nil: the form takes any name and any JSON.
 	JobTypes []JobType
+	// User returns the name of the user of a request. It is used to count the open pages of a
+	// user, see MaxStreamsPerUser.
+	// Defaults to nil, which uses the user name of basic authentication, or else the address.
+	User func(r *http.Request) string
+	// MaxStreams is the number of open pages that are updated by a stream of events, in this
+	// process. Further ones are updated by requests, every 5 seconds.
+	// Defaults to 200.
+	MaxStreams int
+	// MaxStreamsPerUser is the number of such pages of one user.
+	// Defaults to 20.
+	MaxStreamsPerUser int
 	// Timeout bounds one request, with its calls to Redis. An action that needs longer stops, and
 	// tells what is left.
 	// Defaults to 10 seconds.
@@ -63,6 +75,9 @@ type Dashboard struct {
 	catalog    *catalog
 	mux        *http.ServeMux
 	tries      tries
+	live       *live
+	shared     shared
+	rates      rates
 }
 
 // New returns a Dashboard for the queues of a connection, which the caller closes. It makes
@@ -84,6 +99,10 @@ func New(connection *bullmq.Connection, options *Options) (*Dashboard, error) {
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Second
 	}
+	if o.MaxStreams < 0 || o.MaxStreamsPerUser < 0 {
+		return nil, fmt.Errorf("dashboard: Options.MaxStreams %d or MaxStreamsPerUser %d is less than 0", o.MaxStreams, o.MaxStreamsPerUser)
+	}
+	o.MaxStreams, o.MaxStreamsPerUser = cmp.Or(o.MaxStreams, 200), cmp.Or(o.MaxStreamsPerUser, 20)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -91,6 +110,7 @@ func New(connection *bullmq.Connection, options *Options) (*Dashboard, error) {
 		o.Prefix = bullmq.DefaultPrefix
 	}
 	d := &Dashboard{connection: connection, o: o, catalog: newCatalog(connection, &o), mux: http.NewServeMux()}
+	d.live = &live{d: d}
 	d.routes()
 	return d, nil
 }
@@ -111,6 +131,10 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := fromElsewhere(r); err != nil && r.Method == http.MethodGet { // for others see handle
 		d.fail(w, r, http.StatusForbidden, err)
+		return
+	}
+	if r.URL.Path == d.o.Base+livePath {
+		d.mux.ServeHTTP(w, r) // a stream has no time limit
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), d.o.Timeout)

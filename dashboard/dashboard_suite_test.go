@@ -116,3 +116,15 @@ func (s *site) commands() int {
 	}
 	return total - inScripts
 }
+
+// calls returns how often clients have sent a command.
+func (s *site) calls(command string) int {
+	GinkgoHelper()
+	found := regexp.MustCompile(`cmdstat_` + regexp.QuoteMeta(command) + `:calls=(\d+)`).FindStringSubmatch(s.redisText("INFO", "commandstats"))
+	if found == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(found[1])
+	Expect(err).NotTo(HaveOccurred())
+	return n
+}

@@ -112,20 +112,46 @@ func cut(text string, bytes int) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// bars draws counts by minute, given newest first, oldest at the left. The last bar is of a
-// minute that has not ended.
-func bars(points []int) template.HTML {
+// formatRate returns a number of jobs in a minute; a dash if it is less than 0, which is unknown.
+func formatRate(n float64) string {
+	switch {
+	case n < 0:
+		return "–"
+	case n > 0 && n < 10:
+		return strconv.FormatFloat(n, 'f', 1, 64)
+	}
+	return formatCount(int(n + 0.5))
+}
+
+// bars draws the completed and the failed jobs by minute, given newest first, oldest at the
+// left. The last bar is of a minute that has not ended.
+func bars(completed, failed []int) template.HTML {
 	const minutes, height = 60, 20
-	largest := 1
-	for _, n := range points[:min(len(points), minutes)] {
-		largest = max(largest, n)
+	at := func(points []int, i int) int {
+		if i < len(points) {
+			return points[i]
+		}
+		return 0
 	}
-	var svg strings.Builder
-	fmt.Fprintf(&svg, `<svg class="bars" viewBox="0 0 %d %d" role="img" aria-label="at most %d in a minute"><title>jobs by minute, at most %d</title>`, 2*minutes, height, largest, largest)
-	for i, n := range points[:min(len(points), minutes)] {
-		tall := float64(n) / float64(largest) * height
-		fmt.Fprintf(&svg, `<rect x="%d" y="%.1f" width="1.6" height="%.1f"/>`, 2*(minutes-1-i), height-tall, tall)
+	largest, total, bad := 0, 0, 0
+	for i := range minutes {
+		largest = max(largest, at(completed, i)+at(failed, i))
+		total, bad = total+at(completed, i), bad+at(failed, i)
 	}
-	svg.WriteString("</svg>")
-	return template.HTML(svg.String()) // numbers only
+	if largest == 0 {
+		return ""
+	}
+	var done, lost strings.Builder
+	bar := func(out *strings.Builder, i int, from, to int) {
+		if to > from {
+			high := max(float64(to-from)/float64(largest)*height, 1)
+			fmt.Fprintf(out, "M%d %.1fv%.1fh1.6v%.1fz", 2*(minutes-1-i), height-float64(from)/float64(largest)*height, -high, high)
+		}
+	}
+	for i := range minutes {
+		bar(&done, i, 0, at(completed, i))
+		bar(&lost, i, at(completed, i), at(completed, i)+at(failed, i))
+	}
+	return template.HTML(fmt.Sprintf(`<svg class="bars" viewBox="0 0 %d %d" role="img" aria-label="%s completed and %s failed, at most %s in a minute"><path d="M0 19.5h120v.5H0z"/><path d="%s"/><path class="failed" d="%s"/></svg>`,
+		2*minutes, height, formatCount(total), formatCount(bad), formatCount(largest), done.String(), lost.String())) // numbers only
 }

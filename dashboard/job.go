@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -23,6 +24,15 @@ type jobPage struct {
 	Letter   *bullmq.DeadLetter // nil if the job is none
 }
 
+// live updates the page of a running job each second, because a line of its log is no event.
+func (p *jobPage) live() livePage {
+	page := livePage{Topic: p.Queue}
+	if p.State == bullmq.StateActive {
+		page.Every = int(readEvery.Milliseconds())
+	}
+	return page
+}
+
 // moment is a time in the life of a job.
 type moment struct {
 	What string
@@ -40,35 +50,55 @@ const (
 	longestPart = 20_000 // bytes that a page shows of a value
 )
 
+// jobModel is what is read for the page of a job.
+type jobModel struct {
+	job      *bullmq.Job
+	queue    string
+	state    bullmq.State
+	logs     []string
+	numLogs  int
+	children bullmq.DependencyCounts
+}
+
 func (d *Dashboard) job(r *http.Request) (any, error) {
+	m, err := sharedRead(d, r, r.PathValue("queue"), r.URL.Path, func(ctx context.Context) (*jobModel, error) { return d.readJob(r.WithContext(ctx)) })
+	if err != nil {
+		return nil, err
+	}
+	job := m.job
+	page := &jobPage{Job: job, Queue: m.queue, State: m.state, Logs: m.logs, NumLogs: m.numLogs, Children: m.children, Parent: d.parent(r, job)}
+	page.Timeline = timeline(job, m.state)
+	if letter, isLetter := job.DeadLetter(); isLetter {
+		page.Letter = &letter
+	}
+	for _, p := range []struct{ name, title string }{{"data", "Data"}, {"result", "Result"}, {"progress", "Progress"}, {"options", "Options"}} {
+		if value := d.value(r, m.queue, job, p.name); len(value) > 0 {
+			text := indented(value)
+			page.Parts = append(page.Parts, part{p.name, p.title, cut(text, longestPart), len(text) <= longestPart})
+		}
+	}
+	return page, nil
+}
+
+// readJob reads a job. What it returns does not depend on who asks.
+func (d *Dashboard) readJob(r *http.Request) (*jobModel, error) {
 	queue, err := d.open(r)
 	if err != nil {
 		return nil, err
 	}
 	defer queue.Close()
 	ctx := r.Context()
-	job, state, err := queue.JobAndState(ctx, r.PathValue("job"))
-	if err != nil {
+	m := &jobModel{queue: queue.Name()}
+	if m.job, m.state, err = queue.JobAndState(ctx, r.PathValue("job")); err != nil {
 		return nil, err
 	}
-	page := &jobPage{Job: job, Queue: queue.Name(), State: state, Parent: d.parent(r, job)}
-	page.Timeline = timeline(job, state)
-	if letter, isLetter := job.DeadLetter(); isLetter {
-		page.Letter = &letter
-	}
-	for _, p := range []struct{ name, title string }{{"data", "Data"}, {"result", "Result"}, {"progress", "Progress"}, {"options", "Options"}} {
-		if value := d.value(r, queue.Name(), job, p.name); len(value) > 0 {
-			text := indented(value)
-			page.Parts = append(page.Parts, part{p.name, p.title, cut(text, longestPart), len(text) <= longestPart})
-		}
-	}
-	if page.Logs, page.NumLogs, err = queue.JobLogs(ctx, job.ID, bullmq.Page{Limit: logsPerPage, Ascending: true}); err != nil {
+	if m.logs, m.numLogs, err = queue.JobLogs(ctx, m.job.ID, bullmq.Page{Limit: logsPerPage, Ascending: true}); err != nil {
 		return nil, err
 	}
-	if page.Children, err = job.DependencyCounts(ctx); err != nil {
+	if m.children, err = m.job.DependencyCounts(ctx); err != nil {
 		return nil, err
 	}
-	return page, nil
+	return m, nil
 }
 
 // value returns a value of a job, as it may be shown.

@@ -20,6 +20,8 @@ type queuePage struct {
 	Next   string // address of the next page
 }
 
+func (p *queuePage) live() livePage { return livePage{Topic: p.Name} }
+
 // jobRow is a job in a list.
 type jobRow struct {
 	*bullmq.Job
@@ -72,7 +74,8 @@ func (d *Dashboard) queue(r *http.Request) (any, error) {
 		return nil, err
 	}
 	workers, _ := queue.Workers(ctx) // the rest of the page is useful without them
-	page := &queuePage{queueRow: rowOf(summaries[0], len(workers)), State: bullmq.State(r.FormValue("state"))}
+	d.rates.add(summaries)
+	page := &queuePage{queueRow: d.rowOf(summaries[0], len(workers)), State: bullmq.State(r.FormValue("state"))}
 	if page.State == "" {
 		page.State = busiest(summaries[0])
 	}

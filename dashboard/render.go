@@ -29,6 +29,9 @@ func (e notFound) Error() string { return e.what }
 // badRequest is the error of a request that can't be read.
 type badRequest struct{ error }
 
+// unavailable is the error of a request that can be made later.
+type unavailable struct{ error }
+
 // refused is the error of a request that its user may not make.
 type refused struct{ error }
 
@@ -100,13 +103,14 @@ type view struct {
 	Page     string // name of the template of the content
 	Content  any
 	ReadOnly bool
+	Live     *liveView // nil if the page is not updated
 }
 
 // render writes a page. Nothing is written before the template has ended, so that an error is
 // a page of its own.
 func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, status int, name string, content any) {
 	var text bytes.Buffer
-	if err := d.templates(r, name).ExecuteTemplate(&text, "layout.gohtml", view{name, content, d.o.ReadOnly}); err != nil {
+	if err := d.templates(r, name).ExecuteTemplate(&text, "layout.gohtml", view{name, content, d.o.ReadOnly, d.liveOf(content)}); err != nil {
 		http.Error(w, "dashboard: show the page "+name+": "+err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -150,7 +154,12 @@ func (d *Dashboard) link(parts ...string) string {
 var pages = func() map[string]*template.Template {
 	functions := template.FuncMap{
 		"link": func(...string) string { return "" }, "now": time.Now, "may": func(string, string, string) bool { return false }, // see templates
-		"count": formatCount, "number": number, "age": formatAge, "time": formatTime, "clock": formatClock, "bars": bars, "cut": cut, "states": func() []bullmq.State { return shownStates },
+		"count": formatCount, "number": number, "age": formatAge, "time": formatTime, "clock": formatClock, "bars": bars, "rate": formatRate, "onlyQueues": func() (all []pair) {
+			for _, o := range onlyQueues {
+				all = append(all, pair{o.key, o.title})
+			}
+			return all
+		}, "cut": cut, "states": func() []bullmq.State { return shownStates },
 		"actions": actionsOn, "escape": url.PathEscape, "when": when, "ago": ago, "tone": tone, "tabs": func(page, queue string) any { return struct{ Page, Queue string }{page, queue} },
 		"navigation": func() []navLink { return navigation }, "queueTabs": func() []navLink { return queueTabs },
 		"pathOf": func(navLink) string { return "" }, "pathIn": func(navLink, string) string { return "" }, // see templates

@@ -1,15 +1,19 @@
 package dashboard
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"strings"
 )
 
+// livePath is the address of the streams, below the base.
+const livePath = "/live"
+
 // routes registers the addresses of the dashboard.
 func (d *Dashboard) routes() {
 	d.page("/{$}", "overview", d.overview)
-	d.page("/queues/{queue}", "queue", d.queue)
+	d.page("/queues/{queue}", "queue", d.sharing(d.queue))
 	d.page("/queues/{queue}/jobs/{job}", "job", d.job)
 	d.page("/workers", "workers", d.workers)
 	d.page("/dead-letters", "dead-queues", d.deadQueues)
@@ -20,6 +24,7 @@ func (d *Dashboard) routes() {
 	d.handle("GET", "/queues/{queue}/jobs/{job}/raw/{part}", d.raw)
 	d.handle("GET", "/queues/{queue}/actions/{action}", d.askAction)
 	d.handle("POST", "/queues/{queue}/actions/{action}", d.doAction)
+	d.handle("GET", livePath, d.serveLive)
 	d.mux.Handle("GET "+d.o.Base+"/assets/", http.StripPrefix(d.o.Base, http.FileServerFS(assetFiles)))
 	d.handle("GET", "/", func(http.ResponseWriter, *http.Request) error { return notFound{"there is no such page"} })
 }
@@ -62,6 +67,14 @@ func unescapeDots(part string) string {
 		return strings.TrimPrefix(part, "~")
 	}
 	return part
+}
+
+// sharing makes viewers share what read reads for an address while they look at it, see
+// sharedRead. What read returns must not depend on who asks.
+func (d *Dashboard) sharing(read func(*http.Request) (any, error)) func(*http.Request) (any, error) {
+	return func(r *http.Request) (any, error) {
+		return sharedRead(d, r, r.PathValue("queue"), r.URL.Path+"?"+r.URL.RawQuery, func(ctx context.Context) (any, error) { return read(r.WithContext(ctx)) })
+	}
 }
 
 // page registers a page. read reads what its template shows.

@@ -1,0 +1,91 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// shared are the read models that several viewers see. While a page is open, the browser
+// requests it again after each change, and all its viewers do so at the same time. Such
+// requests share a read, and a model is read at most once in readEvery.
+type shared struct {
+	mu     sync.Mutex
+	models map[string]*model
+}
+
+// model is what was read for a page, or is being read.
+type model struct {
+	topic string        // of the changes that make it old
+	begun time.Time     // when the read began, or will begin
+	ended chan struct{} // is closed at the end of the read
+	value any
+	err   error
+}
+
+const (
+	readEvery = time.Second
+	keepFor   = 10 * time.Second
+)
+
+// live is the header of requests by which assets/live.js updates a page.
+const liveHeader = "HX-Request"
+
+// sharedRead returns what read reads. A request that updates a page shares the read with
+// others that have the same key; all others read by themselves. read must not depend on who
+// makes the request.
+func sharedRead[T any](d *Dashboard, r *http.Request, topic, key string, read func(ctx context.Context) (T, error)) (T, error) {
+	if r.Header.Get(liveHeader) == "" {
+		return read(r.Context())
+	}
+	m := d.shared.join(topic, key, d.live.changedAt(topic), func(m *model) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), d.o.Timeout+readEvery)
+		defer cancel()
+		select { // a read at once would be the second one in readEvery
+		case <-time.After(time.Until(m.begun)):
+		case <-ctx.Done():
+		}
+		m.value, m.err = read(ctx)
+		close(m.ended)
+	})
+	var none T
+	select {
+	case <-m.ended:
+	case <-r.Context().Done():
+		return none, r.Context().Err()
+	}
+	if m.err != nil {
+		return none, m.err
+	}
+	return m.value.(T), nil
+}
+
+// join returns the model with a key: the present one, unless it is old or something has
+// changed since it was read. Then it starts a read.
+func (s *shared) join(topic, key string, changed time.Time, read func(*model)) *model {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	begin := now
+	if m := s.models[key]; m != nil {
+		if age := now.Sub(m.begun); age < readEvery {
+			if age < 0 || m.begun.After(changed) { // a read that has not begun sees all changes
+				return m
+			}
+			begin = m.begun.Add(readEvery)
+		}
+	}
+	if s.models == nil {
+		s.models = map[string]*model{}
+	}
+	for key, m := range s.models {
+		if now.Sub(m.begun) > keepFor {
+			delete(s.models, key)
+		}
+	}
+	m := &model{topic: topic, begun: begin, ended: make(chan struct{})}
+	s.models[key] = m
+	go read(m)
+	return m
+}
