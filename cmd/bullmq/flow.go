@@ -185,7 +185,7 @@ func (w *flowWriter) text(node *bullmq.FlowTreeNode) string {
 	}
 	if d := node.Dependencies; d != (bullmq.DependencyCounts{}) {
 		all := d.Processed + d.Unprocessed + d.Ignored + d.Failed
-		parts = append(parts, fmt.Sprintf("%d of %s done", d.Processed, count(all, "child", "children")))
+		parts = append(parts, fmt.Sprintf("(%d of %s completed)", d.Processed, count(all, "child", "children")))
 	}
 	if node.FailedReason != "" {
 		parts = append(parts, "— "+printable(node.FailedReason, 80))

@@ -80,7 +80,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newQueues(c), newJobs(c), newJob(c), newAdd(c), newPause(c), newResume(c), newWorkers(c), newSchedulers(c), newTail(c), newStranded(c), newRepair(c), newDashboard(c))
 	root.AddCommand(newClean(c), newDrain(c), newObliterate(c), newLimit(c), newSearch(c), newDead(c), newReplay(c))
 	root.AddCommand(newDoctor(c), newOrphans(c))
-	root.AddCommand(newScheduler(c), newEdit(c), newDuplicate(c), newLogs(c), newBench(c))
+	root.AddCommand(newScheduler(c), newEdit(c), newDuplicate(c), newLogs(c), newBench(c), newFlow(c))
 	for _, action := range actions {
 		root.AddCommand(newAction(c, action))
 	}

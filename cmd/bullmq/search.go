@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -59,8 +60,9 @@ func newSearch(c *client) *cobra.Command {
 			case id != "" && (o.any() || after != "" || command.Flags().Changed("state")):
 				return usageError{errors.New("give either --id or conditions")}
 			}
-			position, startQueue, resumes := strings.Cut(after, "@")
-			if after != "" && !resumes {
+			escaped, position, resumes := strings.Cut(after, "@")
+			startQueue, wrong := url.QueryUnescape(escaped)
+			if wrong != nil || after != "" && !resumes {
 				return usageError{errors.New("--after is not one that a search has printed")}
 			}
 			if err := cmp.Or(o.check(), notNegative("limit", limit)); err != nil {
@@ -187,7 +189,7 @@ func (s *searching) byConditions(ctx context.Context, o conditions, limit int, p
 		}
 		search.Limit, search.MaxRead = limit-len(s.found), o.maxRead-read
 		if search.Limit <= 0 || search.MaxRead <= 0 || search.MaxTime <= time.Millisecond {
-			s.next = search.After + "@" + summary.Name
+			s.next = positionIn(summary.Name, search.After)
 			return failed
 		}
 		page, err := s.searchQueue(ctx, summary.Name, search)
@@ -199,12 +201,16 @@ func (s *searching) byConditions(ctx context.Context, o conditions, limit int, p
 			s.found = append(s.found, foundLine{summary.Name, jobLine{page.States[i], job}})
 		}
 		if read += page.Read; page.Next != "" {
-			s.next = page.Next + "@" + summary.Name
+			s.next = positionIn(summary.Name, page.Next)
 			return failed
 		}
 	}
 	return failed
 }
+
+// positionIn returns the --after that continues in a queue, after a position of its search. Names
+// of queues and ids of jobs may have an at sign.
+func positionIn(queue, position string) string { return url.QueryEscape(queue) + "@" + position }
 
 func (s *searching) searchQueue(ctx context.Context, name string, search bullmq.JobSearch) (*bullmq.JobPage, error) {
 	queue, err := s.open(ctx, name)
