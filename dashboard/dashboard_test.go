@@ -232,6 +232,17 @@ var _ = Describe("The dashboard", func() {
 		}
 	})
 
+	It("finds a queue without jobs as soon as a client has opened it", func() {
+		s := open(nil)
+		s.queue("orders")
+		s.page("/")
+		response, _ := s.get("/queues/mails")
+		Expect(response.StatusCode).To(Equal(http.StatusNotFound))
+		s.queue("mails")
+		s.page("/queues/mails")
+		s.page("/queues/mails/actions/pause")
+	})
+
 	It("has a page for everything that goes wrong", func() {
 		s := open(&dashboard.Options{Queues: []string{"orders", "mails"}, Timeout: 2 * time.Second})
 		s.queue("orders")

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -47,10 +48,30 @@ func (d *Dashboard) open(r *http.Request) (*bullmq.Queue, error) {
 			return nil, err
 		}
 		if !slices.Contains(names, name) {
-			return nil, notFound{"there is no queue " + cut(name, 80)}
+			return d.openNew(r.Context(), name)
 		}
 	}
-	return bullmq.NewQueue(r.Context(), name, &bullmq.QueueOptions{Connection: d.connection, Prefix: d.o.Prefix, SkipMetaUpdate: true})
+	return d.openNamed(r.Context(), name)
+}
+
+// openNew opens a queue without jobs that was not found by the last scan. It may be new.
+func (d *Dashboard) openNew(ctx context.Context, name string) (*bullmq.Queue, error) {
+	queue, err := d.openNamed(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	meta, err := queue.Meta(ctx)
+	if err == nil && meta == (bullmq.Meta{}) {
+		err = notFound{"there is no queue " + cut(name, 80)}
+	}
+	if err != nil {
+		return nil, errors.Join(err, queue.Close())
+	}
+	return queue, nil
+}
+
+func (d *Dashboard) openNamed(ctx context.Context, name string) (*bullmq.Queue, error) {
+	return bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: d.connection, Prefix: d.o.Prefix, SkipMetaUpdate: true})
 }
 
 func isEmpty(summary bullmq.QueueSummary) bool {

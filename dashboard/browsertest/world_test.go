@@ -76,12 +76,12 @@ func (w *world) add(queue, name string, data any, options *bullmq.JobOptions) st
 }
 
 // work runs a worker until the spec or the suite ends.
-func (w *world) work(queue, name string, handler bullmq.Handler, change func(*bullmq.WorkerOptions)) {
+func (w *world) work(queue, name string, handler bullmq.Handler) {
 	GinkgoHelper()
-	options := &bullmq.WorkerOptions{Connection: w.connection, Name: name, MetricsPoints: 60, DrainDelay: time.Second}
-	if change != nil {
-		change(options)
+	if handler == nil {
+		handler = func(context.Context, *bullmq.Job) (any, error) { return nil, nil }
 	}
+	options := &bullmq.WorkerOptions{Connection: w.connection, Name: name, MetricsPoints: 60, DrainDelay: time.Second}
 	worker, err := bullmq.NewWorker(w.ctx, queue, handler, options)
 	Expect(err).NotTo(HaveOccurred())
 	running, stop := context.WithCancel(w.ctx)
@@ -104,13 +104,24 @@ func (w *world) node(script string, arguments ...string) (*nodeprocess.Process, 
 	return program, line
 }
 
+// exists reports whether a key exists.
+func (w *world) exists(key string) bool {
+	GinkgoHelper()
+	reply := w.command("EXISTS", key)
+	n, err := reply.AsInt64()
+	Expect(err).NotTo(HaveOccurred())
+	return n == 1
+}
+
 // command sends one command to Redis.
-func (w *world) command(words ...string) {
+func (w *world) command(words ...string) rueidis.RedisMessage {
 	GinkgoHelper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.redis.Addr()}, DisableCache: true, ForceSingleClient: true})
 	Expect(err).NotTo(HaveOccurred())
 	defer client.Close()
-	Expect(client.Do(w.ctx, client.B().Arbitrary(words...).Build()).Error()).To(Succeed())
+	reply, err := client.Do(w.ctx, client.B().Arbitrary(words...).Build()).ToMessage()
+	Expect(err).NotTo(HaveOccurred())
+	return reply
 }
 
 // state waits until a job has a state.
@@ -147,7 +158,7 @@ func (w *world) fill() {
 			panic("the printer is on fire")
 		}
 		return nil, fmt.Errorf("the address has no %s: %w", strings.Repeat("street ", 12), errors.New("refused by the carrier"))
-	}, nil)
+	})
 	DeferCleanup(func() { close(end) })
 	pack := w.add("orders", "pack", map[string]any{"order": 4711, "items": []string{"tea", "cup", "spoon"}, "gift": true}, nil)
 	w.ids["completed"] = pack
@@ -181,7 +192,7 @@ func (w *world) fill() {
 	Expect(w.queue("reports").Pause(ctx)).To(Succeed())
 	Expect(w.queue("reports").SetGlobalConcurrency(ctx, 4)).To(Succeed())
 	w.flow()
-	w.deadLetters()
+	w.deadLetters("payments", "payments-dead")
 	w.hostile()
 }
 
@@ -206,21 +217,21 @@ func (w *world) flow() {
 	w.ids["child"] = root.Children[0].Job.ID
 }
 
-// deadLetters makes a queue with dead letters of another one.
-func (w *world) deadLetters() {
+// deadLetters makes two dead letters of a queue in another one.
+func (w *world) deadLetters(origin, queue string) {
 	GinkgoHelper()
 	running, stop := context.WithCancel(w.ctx)
 	moved := make(chan string, 2)
-	worker, err := bullmq.NewWorker(w.ctx, "payments", func(context.Context, *bullmq.Job) (any, error) {
+	worker, err := bullmq.NewWorker(w.ctx, origin, func(context.Context, *bullmq.Job) (any, error) {
 		return nil, errors.New("the card has expired")
-	}, &bullmq.WorkerOptions{Connection: w.connection, Name: "cashier", DeadLetters: &bullmq.DeadLetterOptions{QueueName: "payments-dead", OnMoved: func(_ context.Context, letter bullmq.DeadLetter) {
+	}, &bullmq.WorkerOptions{Connection: w.connection, Name: "cashier", DeadLetters: &bullmq.DeadLetterOptions{QueueName: queue, OnMoved: func(_ context.Context, letter bullmq.DeadLetter) {
 		moved <- letter.Letter.ID
 	}}})
 	Expect(err).NotTo(HaveOccurred())
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(running) }()
 	for i := range 2 {
-		w.add("payments", "charge", map[string]any{"order": 4730 + i}, nil)
+		w.add(origin, "charge", map[string]any{"order": 4730 + i}, nil)
 		Eventually(moved).Should(Receive(new(string)))
 	}
 	stop()
