@@ -22,6 +22,7 @@ var queueTabs = []navLink{
 	{"Jobs", nil, []string{"queue"}},
 	{"Schedulers", []string{"schedulers"}, []string{"schedulers", "scheduler"}},
 	{"Dead letters", []string{"dead-letters"}, []string{"dead-letters"}},
+	{"Workers", []string{"workers"}, []string{"workers"}},
 }
 
 // Current reports whether a page belongs to the link.

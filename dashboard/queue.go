@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -146,20 +145,4 @@ func (d *Dashboard) redacted(queue, job string, value []byte) []byte {
 		return value
 	}
 	return d.o.Redact(queue, job, value)
-}
-
-// workersPage is what the page of workers shows.
-type workersPage struct {
-	Workers []bullmq.WorkerInfo
-	Now     time.Time
-}
-
-func (d *Dashboard) workers(r *http.Request) (any, error) {
-	names, err := d.queueNames(r)
-	if err != nil {
-		return nil, err
-	}
-	page := &workersPage{Now: d.o.Now()}
-	page.Workers, err = d.listWorkers(r, names...)
-	return page, err
 }
