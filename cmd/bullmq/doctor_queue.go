@@ -70,15 +70,15 @@ func (q *patient) found(severity, check, found, means, remedy string) {
 
 // report tells what the queue has, so that its section is not empty.
 func (q *patient) report() {
-	version := q.raw.version
-	if version == "" {
-		version = "unknown; no client of BullMQ 5 or 6 has written it"
+	version := "no version written"
+	if q.raw.version != "" {
+		version = "written by " + q.raw.version
 	}
 	dialect := "V6"
 	if strings.HasPrefix(q.raw.version, "bullmq:5.") || q.raw.paused > 0 {
 		dialect = "V5"
 	}
-	q.found(severityInfo, "queue", fmt.Sprintf("%d active, %d ready, %d delayed, %d failed, %d completed jobs; %d workers; written by %s, used in dialect %s",
+	q.found(severityInfo, "queue", fmt.Sprintf("%d active, %d ready, %d delayed, %d failed, %d completed jobs; %d workers; %s, used in dialect %s",
 		q.summary.Counts[bullmq.StateActive], q.ready, q.summary.Counts[bullmq.StateDelayed], q.summary.Counts[bullmq.StateFailed], q.summary.Counts[bullmq.StateCompleted],
 		len(q.workers), version, dialect), "", "")
 }
@@ -108,10 +108,10 @@ func (q *patient) examineSettings() {
 		limit = fmt.Sprintf("; the global rate limit is %d jobs in %s", s.LimitMax, short(s.LimitDuration))
 	}
 	switch {
-	case s.LimitedFor > 0:
+	case s.LimitedFor > 0 && q.ready > 0:
 		q.found(severityWarning, "limited", fmt.Sprintf("the rate limit is reached, for %s more%s", short(s.LimitedFor), limit), "No worker fetches jobs until then.", q.typed("limit", q.name, "--end"))
 	case limit != "":
-		q.found(severityInfo, "limited", "the rate limit is not reached"+limit, "", "")
+		q.found(severityInfo, "limited", "no job waits for the rate limit"+limit, "", "")
 	}
 }
 
@@ -120,9 +120,11 @@ func (q *patient) examineWorkers() {
 	unfinished := q.ready + q.summary.Counts[bullmq.StateActive] + q.summary.Counts[bullmq.StateDelayed]
 	if len(q.workers) == 0 {
 		severity := severityInfo
-		if q.ready > 0 {
+		switch {
+		case q.summary.DeadLetters: // they wait for a person
+		case q.ready > 0:
 			severity = severityError
-		} else if unfinished > 0 {
+		case unfinished > 0:
 			severity = severityWarning
 		}
 		q.found(severity, "workers", fmt.Sprintf("the queue has no workers; %d jobs are ready", q.ready),

@@ -49,6 +49,9 @@ func (d *doctor) examineVersion(info map[string]string) {
 			break
 		}
 	}
+	if info["server_name"] == "miniredis" {
+		server = "the Redis of bullmq dev"
+	}
 	where := fmt.Sprintf("database %d", d.option.SelectDB)
 	if d.cluster {
 		where = "a cluster"

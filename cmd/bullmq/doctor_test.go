@@ -145,6 +145,30 @@ var _ = Describe("bullmq doctor", func() {
 		Expect(s.diagnose(0)["clients"]).To(HaveKeyWithValue("found", ContainSubstring("CLIENT LIST is not permitted")))
 	})
 
+	It("finds a clock that differs from that of Redis", func() {
+		redis, err := startInProcess(0)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(redis.Close)
+		s := &clinic{site: openAt("redis://"+redis.Addr(), bullmq.DefaultPrefix)}
+		s.queue("orders")
+		Expect(s.diagnose(0)).NotTo(HaveKey("clock"))
+		redis.SetTime(time.Now().Add(-time.Hour))
+		Expect(s.diagnose(4)["clock"]).To(says("warning", "the clock of Redis is 1h0m0s behind the clock of this machine", "timedatectl"))
+		redis.SetTime(time.Now().Add(time.Minute))
+		Expect(s.diagnose(4)["clock"]).To(says("warning", "ahead of", "timedatectl"))
+	})
+
+	It("takes waiting dead letters for no fault", func() {
+		s := openServer()
+		letters := &bullmq.DeadLetterOptions{QueueName: "letters"}
+		s.work("orders", func(context.Context, *bullmq.Job) (any, error) {
+			return nil, bullmq.Unrecoverable(fmt.Errorf("no paint"))
+		}, bullmq.WorkerOptions{DeadLetters: letters})
+		s.add(s.queue("orders"), 1, "paint", nil, nil)
+		Eventually(func() (int, error) { return s.queue("letters").Count(ctx) }, "20s").Should(Equal(1))
+		Expect(s.diagnose(0, "letters")["workers"]).To(HaveKeyWithValue("severity", "info"))
+	})
+
 	It("finds the queue in another database", func() {
 		s := openServer()
 		s.do(3, "HSET", "bull:orders:meta", "version", "bullmq:6.7.0")
@@ -196,7 +220,7 @@ var _ = Describe("bullmq doctor", func() {
 		s.add(orders, 3, "paint", nil, nil)
 		s.eventually("concurrency").Should(says("warning", "the global concurrency is 1, 1 jobs are active, and 2 are ready", "bullmq limit --concurrency 2 orders"))
 		Expect(orders.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 2, Duration: time.Hour})).To(Succeed())
-		Expect(s.diagnose(4)["limited"]).To(HaveKeyWithValue("found", ContainSubstring("not reached; the global rate limit is 2 jobs in 1h")))
+		Expect(s.diagnose(4)["limited"]).To(HaveKeyWithValue("found", ContainSubstring("no job waits for the rate limit; the global rate limit is 2 jobs in 1h")))
 		Expect(orders.RateLimit(ctx, time.Minute)).To(Succeed())
 		Expect(s.diagnose(4)["limited"]).To(says("warning", "the rate limit is reached, for ", "bullmq limit --end orders"))
 		s.do(0, "HSET", "bull:orders:meta", "concurrency", "0")

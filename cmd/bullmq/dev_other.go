@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "os/exec"
+
+// detach does nothing on this system.
+func detach(*exec.Cmd) {}
