@@ -159,6 +159,9 @@ func (d *Dashboard) shownOptions(r *http.Request, job *bullmq.Job) []byte {
 	return text
 }
 
+// errHiddenData refuses to search redacted data. The number of matches would tell what it contains.
+var errHiddenData = errors.New("the data of jobs is hidden, so it can't be searched")
+
 // fromElsewhere returns an error if a page of another site has made the request, other than by
 // a link to a page. Such a page can't read the reply, but a read may be expensive.
 func fromElsewhere(r *http.Request) error {

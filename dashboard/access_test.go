@@ -98,6 +98,27 @@ var _ = Describe("Options.Access", func() {
 		Expect(response.StatusCode).To(Equal(http.StatusForbidden))
 	})
 
+	It("must permit replaying in the queue to which a dead letter goes", func() {
+		s := open(&dashboard.Options{Access: only("dead", "orders")})
+		for _, name := range []string{"orders", "salaries"} {
+			_, err := s.queue(name).Add(ctx, "pay", nil, nil)
+			Expect(err).NotTo(HaveOccurred())
+			s.fail(name, 1)
+			Expect(s.queue(name).MoveFailed(ctx, "dead", nil)).To(HaveLen(1))
+		}
+		letter, err := s.queue("dead").DeadLetter(ctx, "salaries", "1")
+		Expect(err).NotTo(HaveOccurred())
+		response, _ := s.post("/queues/dead/actions/replay", url.Values{"job": {letter.Letter.ID}})
+		Expect(response.StatusCode).NotTo(Equal(http.StatusOK))
+		response, _ = s.get("/queues/dead/actions/replay?origin=salaries")
+		Expect(response.StatusCode).To(Equal(http.StatusForbidden))
+		Expect(s.page("/queues/dead/dead-letters")).NotTo(ContainSubstring("origin=salaries"))
+		_, text := s.post("/queues/dead/actions/replay", url.Values{"all": {"1"}})
+		Expect(text).To(ContainSubstring("1 dead letter replayed."))
+		Expect(s.queue("salaries").Count(ctx)).To(Equal(0))
+		Expect(s.queue("orders").Count(ctx)).To(Equal(1))
+	})
+
 	It("does not show the stored data in the form that edits it, if it is redacted", func() {
 		s := open(&dashboard.Options{Redact: func(string, string, []byte) []byte { return []byte(`"hidden"`) }})
 		_, err := s.queue("orders").Add(ctx, "pay", "the secret", nil)

@@ -144,7 +144,7 @@ func (d *Dashboard) do(a action, s *subject) (o outcome, err error) {
 		if err == nil {
 			defer s.queue.Close()
 			if a.typed && !s.confirmed() {
-				err = badRequest{errors.New("type the name of the queue to confirm: nothing was done")}
+				err = badRequest{errConfirm}
 			} else if s.Done, err = a.do(ctx, s); err != nil {
 				s.Done = ""
 				// If Redis can be reached, what was asked for is why it was refused.
@@ -157,6 +157,8 @@ func (d *Dashboard) do(a action, s *subject) (o outcome, err error) {
 		return s.outcome, err
 	})
 }
+
+var errConfirm = errors.New("type the name of the queue to confirm: nothing was done")
 
 // key identifies a try of an action.
 func (s *subject) key(a action) string {
@@ -258,19 +260,27 @@ func (d *Dashboard) subject(w http.ResponseWriter, r *http.Request) (action, *su
 		return action{}, nil, err
 	}
 	s.form, s.once = r.Form, r.Form.Get("once")
-	// Text in a form can't have all bytes. The ids of jobs are escaped in forms.
+	if err := s.readIDs(); err != nil {
+		return action{}, nil, err
+	}
+	return a, s, nil
+}
+
+// readIDs reads the ids of jobs. Text in a form or in JSON can't have all bytes, so there is a
+// field for escaped ids too.
+func (s *subject) readIDs() error {
 	for _, escaped := range s.form["id"] {
 		id, err := url.PathUnescape(escaped)
 		if err != nil {
-			return action{}, nil, badRequest{err}
+			return badRequest{err}
 		}
 		s.form["job"] = append(s.form["job"], id)
 	}
 	delete(s.form, "id")
-	if len(s.form["job"]) > maxIDs {
-		return action{}, nil, badRequest{fmt.Errorf("%s are selected; select at most %s", number(len(s.form["job"]), "job"), formatCount(maxIDs))}
+	if n := len(s.form["job"]); n > maxIDs {
+		return badRequest{fmt.Errorf("%s are selected; select at most %s", number(n, "job"), formatCount(maxIDs))}
 	}
-	return a, s, nil
+	return nil
 }
 
 // openSubject opens the queue of a subject, which the caller closes.

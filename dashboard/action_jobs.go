@@ -263,6 +263,9 @@ func (s *subject) search() (bullmq.JobSearch, error) {
 	if !s.checked("all") || !slices.Contains(shownStates, state) {
 		return bullmq.JobSearch{}, badRequest{errors.New("select jobs, or all jobs of a state")}
 	}
+	if s.dashboard.o.Redact != nil && s.form.Get("data") != "" {
+		return bullmq.JobSearch{}, badRequest{errHiddenData}
+	}
 	return bullmq.JobSearch{
 		States: []bullmq.State{state}, Name: s.form.Get("name"), Data: s.form.Get("data"), Error: s.form.Get("error"),
 		MaxRead: maxActed, MaxTime: s.dashboard.o.Timeout * 4 / 10,

@@ -24,6 +24,9 @@ var letterActions = []action{{
 		if err != nil {
 			return "", err
 		}
+		if selection.origin != "" && !s.mayReplay(selection.origin) {
+			return "", refused{errForeignLetter}
+		}
 		switch {
 		case selection.reason != "" && selection.origin != "":
 			return fmt.Sprintf("Replay the dead letters of %s that failed in %s with the reason “%s”. %s", s.queue.Name(), cut(selection.origin, 80), selection.reason, effect), nil
@@ -40,7 +43,7 @@ var letterActions = []action{{
 		if ids := s.ids(); len(ids) > 0 {
 			replayed := 0
 			for _, id := range ids {
-				if _, err := s.queue.ReplayDeadLetter(ctx, id); err != nil {
+				if err := s.replayOne(ctx, id); err != nil {
 					s.Failed = append(s.Failed, failure{id, err.Error()})
 					continue
 				}
@@ -55,7 +58,9 @@ var letterActions = []action{{
 		if err != nil {
 			return "", err
 		}
-		done, err := s.queue.ReplayDeadLetters(ctx, &bullmq.ReplayOptions{Filter: selection.selects, Limit: maxReplayed})
+		done, err := s.queue.ReplayDeadLetters(ctx, &bullmq.ReplayOptions{Filter: func(letter bullmq.DeadLetter) bool {
+			return selection.selects(letter) && s.mayReplay(letter.QueueName)
+		}, Limit: maxReplayed})
 		if err != nil && len(done) == 0 {
 			return "", err
 		}
@@ -69,6 +74,26 @@ var letterActions = []action{{
 		return text, nil
 	},
 }}
+
+var errForeignLetter = errors.New("you may not replay jobs of the queue where this one has failed")
+
+// mayReplay reports whether the user may replay jobs that have failed in a queue.
+func (s *subject) mayReplay(queue string) bool {
+	return s.dashboard.catalog.shows(queue) && s.dashboard.mayUse(s.request, Use{Action: "replay", Queue: queue}) == nil
+}
+
+// replayOne replays a dead letter if the user may change the queue to which it goes.
+func (s *subject) replayOne(ctx context.Context, id string) error {
+	job, err := s.queue.Job(ctx, id)
+	if err != nil {
+		return err
+	}
+	if letter, isLetter := job.DeadLetter(); isLetter && !s.mayReplay(letter.QueueName) {
+		return errForeignLetter
+	}
+	_, err = s.queue.ReplayDeadLetter(ctx, id)
+	return err
+}
 
 // maxReplayed bounds how many letters one action replays.
 const maxReplayed = 20_000

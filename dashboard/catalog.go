@@ -3,8 +3,10 @@ package dashboard
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -77,7 +79,9 @@ func (c *catalog) find(ended chan struct{}) {
 			failed = err
 			break
 		}
-		names = append(names, name)
+		if isQueueName(name) { // one odd key must not hide all queues
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	c.mu.Lock()
@@ -89,9 +93,14 @@ func (c *catalog) find(ended chan struct{}) {
 	close(ended)
 }
 
+// isQueueName reports whether the SDK can open a queue of this name.
+func isQueueName(name string) bool {
+	return utf8.ValidString(name) && name != "" && !strings.Contains(name, ":")
+}
+
 // shows reports whether a queue is shown.
 func (c *catalog) shows(name string) bool {
-	return c.o.Queues == nil || slices.Contains(c.o.Queues, name)
+	return isQueueName(name) && (c.o.Queues == nil || slices.Contains(c.o.Queues, name))
 }
 
 // forget removes the name of a queue that no longer exists.

@@ -42,6 +42,7 @@ type Options struct {
 	// Defaults to nil.
 	Audit func(r *http.Request, done Record)
 	// Redact returns what to show in place of the data, the result and the progress of a job.
+	// Jobs can then not be searched by their data.
 	// Defaults to nil, which shows them as they are.
 	Redact func(queue, job string, value []byte) []byte
 	// JobTypes are the kinds of jobs that the form for a new job offers, with an example of their
@@ -135,6 +136,9 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == d.o.Base+livePath {
 		d.mux.ServeHTTP(w, r) // a stream has no time limit
+		return
+	}
+	if d.missesAPI(w, r) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), d.o.Timeout)

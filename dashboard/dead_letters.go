@@ -113,6 +113,11 @@ func (d *Dashboard) deadLetters(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		for origin := range counts.Queues {
+			if !d.sees(r, origin) {
+				delete(counts.Queues, origin)
+			}
+		}
 		page.Counted, page.Total, page.OtherReasons = true, counts.Total, counts.OtherReasons
 		page.Reasons, page.Origins = letterCounts(counts.Reasons), letterCounts(counts.Queues)
 	}
@@ -130,7 +135,7 @@ func (d *Dashboard) deadLetters(r *http.Request) (any, error) {
 	}
 	page.Read = found.Read
 	for i, job := range found.Jobs {
-		if letter, isLetter := job.DeadLetter(); isLetter && selection.selects(letter) {
+		if letter, isLetter := job.DeadLetter(); isLetter && selection.selects(letter) && d.sees(r, letter.QueueName) {
 			page.Letters = append(page.Letters, letterRow{letter, found.States[i]})
 		}
 	}

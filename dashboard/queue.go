@@ -18,6 +18,8 @@ type queuePage struct {
 	Jobs   []jobRow
 	Read   int
 	Next   string // address of the next page
+	// HiddenData means that data is redacted, and can't be searched.
+	HiddenData bool
 }
 
 func (p *queuePage) live() livePage { return livePage{Topic: p.Name} }
@@ -105,6 +107,11 @@ func (d *Dashboard) queue(r *http.Request) (any, error) {
 	page.Search = bullmq.JobSearch{
 		States: []bullmq.State{page.State}, Name: r.FormValue("name"), Data: r.FormValue("data"), Error: r.FormValue("error"),
 		Limit: jobsPerPage, After: r.FormValue("after"), MaxTime: d.o.Timeout / 4,
+	}
+	if d.o.Redact != nil {
+		if page.HiddenData = true; page.Search.Data != "" {
+			return nil, badRequest{errHiddenData}
+		}
 	}
 	found, err := queue.Search(ctx, page.Search)
 	if err != nil {

@@ -90,8 +90,14 @@ func isConflict(err error) bool {
 	return false
 }
 
+func (e badRequest) Unwrap() error { return e.error }
+
 // fail shows an error.
 func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, status int, err error) {
+	if d.isAPI(r) {
+		failJSON(w, status, err)
+		return
+	}
 	d.render(w, r, status, "error", struct {
 		Status string
 		Text   string

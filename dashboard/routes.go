@@ -26,6 +26,7 @@ func (d *Dashboard) routes() {
 	d.handle("GET", "/queues/{queue}/actions/{action}", d.askAction)
 	d.handle("POST", "/queues/{queue}/actions/{action}", d.doAction)
 	d.handle("GET", livePath, d.serveLive)
+	d.apiRoutes()
 	d.mux.Handle("GET "+d.o.Base+"/assets/", http.StripPrefix(d.o.Base, http.FileServerFS(assetFiles)))
 	d.handle("GET", "/", func(http.ResponseWriter, *http.Request) error { return notFound{"there is no such page"} })
 }
@@ -36,7 +37,7 @@ var crossOrigin = http.NewCrossOriginProtection()
 // handle registers a handler below the base. An error becomes a page, or JSON for the API.
 func (d *Dashboard) handle(method, path string, handler func(http.ResponseWriter, *http.Request) error) {
 	d.mux.HandleFunc(method+" "+d.o.Base+path, func(w http.ResponseWriter, r *http.Request) {
-		for _, name := range []string{"queue", "job"} {
+		for _, name := range []string{"queue", "job", "scheduler"} {
 			r.SetPathValue(name, unescapeDots(r.PathValue(name)))
 		}
 		if err := crossOrigin.Check(r); err != nil {
