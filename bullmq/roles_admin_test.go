@@ -75,6 +75,7 @@ func readSettings(p *program, queue *bullmq.Queue) {
 	p.succeeds(queue.Counts(p.ctx))
 	p.succeeds(queue.CountDelayedBefore(p.ctx, time.Now()))
 	p.succeeds(queue.Ages(p.ctx))
+	p.succeeds(queue.Timings(p.ctx, bullmq.TimingQuery{}))
 	p.succeeds(queue.CountsPerPriority(p.ctx, 0, 1))
 	p.succeeds(queue.Metrics(p.ctx, bullmq.StateCompleted, bullmq.Page{Limit: -1}))
 	p.succeeds(queue.Meta(p.ctx))

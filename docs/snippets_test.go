@@ -21,7 +21,7 @@ const given = "ctx context.Context, queue *bullmq.Queue, flows *bullmq.FlowProdu
 // imported are the packages that snippets may use.
 var imported = []string{
 	"context", "crypto/rand", "crypto/tls", "database/sql", "encoding/json", "errors", "fmt", "io", "log/slog", "net", "net/http",
-	"net/http/httptest", "net/netip", "os", "regexp", "strings", "testing", "time", "github.com/17a2ac88/bullmq-go/bullmq",
+	"net/http/httptest", "net/netip", "os", "regexp", "slices", "strings", "testing", "time", "github.com/17a2ac88/bullmq-go/bullmq",
 	"github.com/17a2ac88/bullmq-go/bullmq/middleware", "github.com/17a2ac88/bullmq-go/bullmqpush", "github.com/17a2ac88/bullmq-go/bullmqtest",
 	"github.com/17a2ac88/bullmq-go/bullmqhttp",
 }

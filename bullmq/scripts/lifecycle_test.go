@@ -294,6 +294,11 @@ func live(f *fixture) {
 	Expect(summaries[0].Counts).To(HaveKeyWithValue(backend.Completed, BeNumerically(">", 0)))
 	Expect(summaries[1].Counts).To(HaveEach(0))
 
+	// Timings.
+	timings, _, err := f.Timings(f.ctx, backend.TimingsFrom{}, 1)
+	ok(err)
+	Expect(timings).To(HaveLen(1))
+
 	// Flows.
 	several := backend.JobRef{Prefix: own.Prefix, Queue: own.Name, ID: "several"}
 	part, err := NewFlowReader(single{f.client}).ReadFlow(f.ctx, backend.FlowRead{Jobs: []backend.FlowStart{{JobRef: several}}, MaxJobs: 1, MaxText: 10})

@@ -140,6 +140,42 @@ var _ = Describe("Queue.Ages", func() {
 	)
 })
 
+var _ = DescribeTable("Queue.Timings returns how long jobs have waited and run in a queue that only Node uses", func(line string, dialect bullmq.Dialect) {
+	name := newQueueName()
+	node := startProbe("-bullmq", line)
+	start := time.Now().Add(-time.Hour)
+	for _, id := range []string{"ends", "fails"} {
+		options := object{"timestamp": start.UnixMilli(), "delay": 60_000, "jobId": id}
+		node.Do("add", object{"queue": name, "name": "old", "data": object{}, "opts": options}, nil)
+		var job struct{ ID string }
+		Eventually(func() string {
+			node.Do("fetch", object{"queue": name, "token": "token"}, &job)
+			return job.ID
+		}).Should(Equal(id))
+		if id == "ends" {
+			node.Do("complete", object{"queue": name, "id": id, "token": "token"}, nil)
+		} else {
+			node.Do("fail", object{"queue": name, "id": id, "token": "token", "message": "no"}, nil)
+		}
+	}
+	queue, err := bullmq.NewQueue(soon(), name, &bullmq.QueueOptions{URL: server.URL(), SkipMetaUpdate: true, Dialect: dialect})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(queue.Close)
+	timings, err := queue.Timings(soon(), bullmq.TimingQuery{})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(timings.Jobs).To(ConsistOf(
+		And(HaveField("ID", "ends"), HaveField("State", bullmq.StateCompleted)), And(HaveField("ID", "fails"), HaveField("State", bullmq.StateFailed))))
+	for _, job := range timings.Jobs {
+		Expect(job.Wait).To(BeNumerically("~", 59*time.Minute, 30*time.Second))
+		Expect(job.Run).To(And(BeNumerically(">=", 0), BeNumerically("<", 30*time.Second)))
+		Expect(job.AttemptsMade).To(Equal(1))
+		Expect(job.Name).To(Equal("old"))
+	}
+},
+	Entry("with bullmq 6", "6", bullmq.V6),
+	Entry("with bullmq 5", "5", bullmq.V5),
+)
+
 var _ = Describe("A queue that only Node uses", func() {
 	DescribeTable("is listed, and its jobs are found and handled", func(line string, dialect bullmq.Dialect) {
 		name, ctx := newQueueName(), soon()

@@ -33,6 +33,10 @@ type Reading interface {
 	// Metrics reads the workers' counts of Completed or Failed jobs for a range of
 	// minutes, newest first.
 	Metrics(ctx context.Context, kind State, from, to int) (Metrics, error)
+	// Timings returns the times of the newest finished jobs, the one that finished last first.
+	// It looks at max jobs after a position, and returns the position after them. The zero
+	// position is that of the newest job. Jobs whose record is missing are left out.
+	Timings(ctx context.Context, from TimingsFrom, max int) (jobs []JobTiming, next TimingsFrom, err error)
 	// RateLimitTTL returns how long the rate limit is still in effect. max is the number of
 	// jobs per window; 0 means the maximum of the queue. The result is 0 if the limit is not
 	// in effect. It is negative instead if max is 0 and the queue has no maximum.
@@ -47,6 +51,21 @@ type JobPosition struct {
 	ID    string
 	Index int    // in a list; otherwise not a stable position
 	Score string // in a set; "" in a list
+}
+
+// TimingsFrom is a position in the finished jobs: the numbers of newer completed and failed
+// jobs.
+type TimingsFrom struct{ Completed, Failed int }
+
+// JobTiming tells when a finished job was ready, started and finished. A time that is not
+// stored is zero.
+type JobTiming struct {
+	ID, Name     string // the name may be cut
+	State        State  // Completed or Failed
+	AttemptsMade int
+	Ready        time.Time // when it was added, or the end of the delay with which it was added
+	ProcessedOn  time.Time // start of the last attempt
+	FinishedOn   time.Time
 }
 
 // Metrics holds the counts of the workers.

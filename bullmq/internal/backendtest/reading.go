@@ -45,6 +45,33 @@ func (s *suite) reading() {
 			Expect(oldest).To(HaveEach(BeZero()))
 		})
 
+		ginkgo.It("returns the times of the newest finished jobs, in pages", func() {
+			early, late := named("early"), delayed("late", time.Minute)
+			early.Timestamp, early.Opts = now.Add(-time.Hour), `{"backoff":{"type":"fixed","delay":5}}`
+			late.Timestamp, late.Opts = now.Add(-time.Hour), `{"delay":60000}`
+			s.add(early)
+			Expect(s.fetchAt(now.Add(-time.Minute))).To(Equal("early"))
+			s.complete("early", "1")
+			s.add(late)
+			Expect(s.fetch()).To(Equal("late"))
+			s.fail("late", "boom")
+			jobs, next, err := s.Store.Timings(s.ctx, backend.TimingsFrom{}, 10)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(next).To(Equal(backend.TimingsFrom{Completed: 1, Failed: 1}))
+			Expect(jobs).To(ConsistOf(
+				backend.JobTiming{ID: "early", Name: "early", State: backend.Completed, AttemptsMade: 1, Ready: now.Add(-time.Hour), ProcessedOn: now.Add(-time.Minute), FinishedOn: now},
+				backend.JobTiming{ID: "late", Name: "late", State: backend.Failed, AttemptsMade: 1, Ready: now.Add(-59 * time.Minute), ProcessedOn: now, FinishedOn: now},
+			))
+			first, next, err := s.Store.Timings(s.ctx, backend.TimingsFrom{}, 1)
+			Expect(err).NotTo(HaveOccurred())
+			second, next, err := s.Store.Timings(s.ctx, next, 1)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(append(first, second...)).To(Equal(jobs))
+			none, _, err := s.Store.Timings(s.ctx, next, 1)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(none).To(BeEmpty())
+		})
+
 		ginkgo.It("counts the jobs of each priority", func() {
 			s.add(named("none"), prioritized("a", 2), prioritized("b", 2), prioritized("c", 7))
 			Expect(s.Store.CountsPerPriority(s.ctx, 7, 2, 0, 1)).To(Equal([]int{1, 2, 1, 0}))
