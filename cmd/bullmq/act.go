@@ -80,8 +80,12 @@ func (a action) onIDs(ctx context.Context, c *client, command *cobra.Command, qu
 	r := result{Matched: len(ids), DryRun: dry}
 	var missing error
 	for _, id := range ids {
-		job, err := queue.Job(ctx, id)
-		if err == nil && a.check != nil {
+		job, state, err := queue.JobAndState(ctx, id)
+		switch {
+		case err != nil:
+		case a.state != "" && string(state) != a.state:
+			err = fmt.Errorf("the job is %s, not %s", state, a.state)
+		case a.check != nil:
 			err = a.check(job)
 		}
 		if err == nil && !dry {

@@ -98,7 +98,7 @@ func (c *client) reportOf(command *cobra.Command, one, many, done string, r resu
 			fmt.Fprintf(&text, "\n  and %d others", len(r.Failed)-i)
 			break
 		}
-		fmt.Fprintf(&text, "\n  %s: %s", printable(id, longestCell), printable(r.Failed[id], 200))
+		fmt.Fprintf(&text, "\n  %s: %s", printable(id, longestCell), printable(strings.TrimPrefix(r.Failed[id], "bullmq: "), 200))
 	}
 	return errors.New(text.String())
 }

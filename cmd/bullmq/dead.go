@@ -136,7 +136,7 @@ func newDead(c *client) *cobra.Command {
 			case counts && (one || o.any() || after != ""), len(args) > 1 && o.any():
 				return usageError{errors.New("give either an ID, or --counts, or conditions")}
 			}
-			if err := cmp.Or(o.check(), notNegative("limit", limit)); err != nil {
+			if err := cmp.Or(o.check(), notNegative("limit", limit), checkAfter(after)); err != nil {
 				return err
 			}
 			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,10 +27,13 @@ type conditions struct {
 // add adds the flags. state is the state that is searched without the flag; "" for all.
 func (o *conditions) add(flags *pflag.FlagSet, state string) {
 	var states []string
+	usage := "states of the jobs: " + strings.Join(stateNames(), ", ")
 	if state != "" {
 		states = []string{state}
+	} else {
+		usage += " (default all)"
 	}
-	flags.StringSliceVar(&o.states, "state", states, "states of the jobs: "+strings.Join(stateNames(), ", ")+" (default all)")
+	flags.StringSliceVar(&o.states, "state", states, usage)
 	flags.StringVar(&o.name, "name", "", "name of the jobs")
 	flags.StringVar(&o.data, "data", "", "a text in their data; case is ignored")
 	flags.StringVar(&o.error, "error", "", "a text in their error; case is ignored")
@@ -96,7 +100,7 @@ func newJobs(c *client) *cobra.Command {
 		Short: "List the jobs of a queue, the newest first",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			if err := cmp.Or(o.check(), notNegative("limit", limit)); err != nil {
+			if err := cmp.Or(o.check(), notNegative("limit", limit), checkAfter(after)); err != nil {
 				return err
 			}
 			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
@@ -124,10 +128,13 @@ func newJobs(c *client) *cobra.Command {
 	return command
 }
 
+// shownRows is how many rows of the log are shown with a job.
+const shownRows = 100
+
 func newJob(c *client) *cobra.Command {
 	return &cobra.Command{
 		Use:   "job QUEUE ID",
-		Short: "Show a job with its logs",
+		Short: "Show a job with the end of its log",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(command *cobra.Command, args []string) error {
 			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
@@ -135,9 +142,12 @@ func newJob(c *client) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				logs, _, err := queue.JobLogs(ctx, job.ID, bullmq.AllEntries())
+				logs, rows, err := queue.JobLogs(ctx, job.ID, bullmq.Page{Limit: shownRows})
 				if err != nil {
 					return err
+				}
+				if slices.Reverse(logs); rows > len(logs) {
+					_, _ = fmt.Fprintf(command.ErrOrStderr(), "These are the last %d of %d rows of the log: bullmq logs shows all.\n", len(logs), rows)
 				}
 				text, err := jobLine{state, job}.MarshalJSON()
 				if err != nil {

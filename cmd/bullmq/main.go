@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -34,13 +36,13 @@ func main() {
 func run(ctx context.Context, arguments []string) int {
 	root := newRoot()
 	root.SetArgs(arguments)
-	err := root.ExecuteContext(ctx)
+	command, err := root.ExecuteContextC(ctx)
 	var usage usageError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &usage):
-		fmt.Fprintf(os.Stderr, "bullmq: %s\nSee bullmq help.\n", errorText(err))
+		fmt.Fprintf(os.Stderr, "bullmq: %s\nSee %s --help.\n", errorText(err), command.CommandPath())
 		return exitUsage
 	case errors.Is(err, errFound):
 		return exitFound
@@ -49,6 +51,9 @@ func run(ctx context.Context, arguments []string) int {
 		return exitAbsent
 	}
 	fmt.Fprintln(os.Stderr, errorText(err))
+	if errors.Is(err, context.DeadlineExceeded) {
+		fmt.Fprintln(os.Stderr, "The time is over: --timeout gives the command more.")
+	}
 	return exitFailed
 }
 
@@ -62,6 +67,8 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
+
+		SuggestionsMinimumDistance: 2,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.url, "redis", "", "address of Redis, such as redis://user:password@host:6379/0 or rediss://… for TLS; better REDIS_URL if it has a password (default REDIS_URL, then "+bullmq.DefaultURL+")")
@@ -86,7 +93,31 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newDoctor(c), newOrphans(c), newDev(c))
 	markUsage(root)
 	c.addCompletion(root)
+	group(root)
 	return root
+}
+
+// groups are the groups of commands in the help. Commands that are in none come last.
+var groups = []struct {
+	title    string
+	commands []string
+}{
+	{"Look:", []string{"queues", "jobs", "search", "job", "logs", "flow", "schedulers", "workers", "dead", "tail", "top", "doctor", "stranded"}},
+	{"Act on jobs:", []string{"add", "edit", "duplicate", "retry", "promote", "remove", "cancel", "move", "replay", "scheduler"}},
+	{"Act on queues:", []string{"pause", "resume", "limit", "clean", "drain", "obliterate", "repair", "orphans"}},
+	{"Run:", []string{"dashboard", "dev", "bench"}},
+}
+
+// group puts the commands into their groups.
+func group(root *cobra.Command) {
+	for _, g := range groups {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, command := range root.Commands() {
+			if slices.Contains(g.commands, command.Name()) {
+				command.GroupID = g.title
+			}
+		}
+	}
 }
 
 // markUsage makes errors of arguments usage errors, of a command and those below it.
@@ -97,7 +128,14 @@ func markUsage(command *cobra.Command) {
 	check := command.Args
 	command.Args = func(command *cobra.Command, args []string) error {
 		if err := check(command, args); err != nil {
-			return usageError{fmt.Errorf("%s: %w", command.UseLine(), err)}
+			usage := strings.TrimSuffix(command.UseLine(), " [flags]")
+			if command.HasSubCommands() && len(args) > 0 {
+				if similar := command.SuggestionsFor(args[0]); len(similar) > 0 {
+					return usageError{fmt.Errorf("%w; did you mean %s?", err, strings.Join(similar, " or "))}
+				}
+				return usageError{err}
+			}
+			return usageError{fmt.Errorf("%w; the usage is: %s", err, usage)}
 		}
 		return nil
 	}

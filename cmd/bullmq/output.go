@@ -40,7 +40,8 @@ func list[T any](c *client, command *cobra.Command, values []T, head []string, r
 		}
 		return nil
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var text bytes.Buffer
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, strings.Join(head, "\t"))
 	for _, value := range values {
 		cells := row(value)
@@ -49,7 +50,13 @@ func list[T any](c *client, command *cobra.Command, values []T, head []string, r
 		}
 		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
-	return table.Flush()
+	_ = table.Flush() // to memory
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const longestCell = 60 // characters

@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -65,7 +67,7 @@ func newSearch(c *client) *cobra.Command {
 			if wrong != nil || after != "" && !resumes {
 				return usageError{errors.New("--after is not one that a search has printed")}
 			}
-			if err := cmp.Or(o.check(), notNegative("limit", limit)); err != nil {
+			if err := cmp.Or(o.check(), notNegative("limit", limit), checkAfter(position)); err != nil {
 				return err
 			}
 			ctx, connection, end, err := c.connect(command)
@@ -98,6 +100,14 @@ func newSearch(c *client) *cobra.Command {
 	command.Flags().IntVar(&limit, "limit", 100, "list at most this number of jobs")
 	command.Flags().StringVar(&after, "after", "", "continue after an earlier search")
 	return command
+}
+
+// checkAfter returns an error if a position is not one that a command has printed.
+func checkAfter(position string) error {
+	if text, err := base64.RawURLEncoding.DecodeString(position); position != "" && (err != nil || !json.Valid(text)) {
+		return usageError{errors.New("--after is not one that a command has printed; leave it out to begin anew")}
+	}
+	return nil
 }
 
 // searching is a search in several queues.

@@ -48,7 +48,7 @@ var _ = Describe("The command search", func() {
 		}
 		Expect(found).To(HaveLen(9))
 		_, errors = n.run(0, "search", "--data", "blue", "--max-read", "2")
-		Expect(errors).To(ContainSubstring("--after 'mails@waiting:"))
+		Expect(errors).To(ContainSubstring("--after 'mails@"))
 		_, errors = n.run(1, "search", "--id", "1", "nowhere")
 		Expect(errors).To(ContainSubstring("there is no queue nowhere"))
 	})

@@ -29,6 +29,7 @@ var _ = Describe("The command line", func() {
 		before := s.dump()
 		for line, text := range map[string]string{
 			"nonsense":                "unknown command",
+			"quues":                   "did you mean queues?",
 			"jobs":                    "accepts 1 arg",
 			"jobs orders --limit x":   "invalid argument",
 			"jobs orders --limit -1":  "--limit is negative",
@@ -66,6 +67,9 @@ var _ = Describe("The command line", func() {
 			"search":                               "--id, or a condition",
 			"search --id 1 --name x":               "either --id or conditions",
 			"search --name x --after 7":            "--after is not one",
+			"search --name x --after a@odd!":       "--after is not one",
+			"jobs orders --after odd!":             "--after is not one",
+			"dead orders --after odd!":             "--after is not one",
 			"search --name x --state odd":          `there is no state "odd"`,
 			"dead":                                 "accepts between 1 and 2 arg",
 			"dead orders --job 1":                  "--from",
@@ -85,7 +89,7 @@ var _ = Describe("The command line", func() {
 		Expect(s.dump()).To(Equal(before))
 
 		_, errors := s.run(2, "remove", "orders", "--all")
-		Expect(errors).To(And(HavePrefix("bullmq: "), HaveSuffix("See bullmq help.\n")))
+		Expect(errors).To(And(HavePrefix("bullmq: "), HaveSuffix("See bullmq remove --help.\n")))
 		_, errors = s.run(1, "queues", "--redis", "redis://127.0.0.1:1", "--timeout", "5s")
 		Expect(errors).To(ContainSubstring("connection refused"))
 	})
@@ -95,6 +99,7 @@ var _ = Describe("The command line", func() {
 		output, _ := s.run(0, "--help")
 		for _, command := range newRoot().Commands() {
 			Expect(output).To(MatchRegexp(`(?m)^  ` + command.Name() + ` `))
+			Expect(command.GroupID).NotTo(BeEmpty(), command.Name())
 			Expect(command.Short).To(MatchRegexp(`^[A-Z].*[^.]$`), command.Name())
 			Expect(len(command.Short)).To(BeNumerically("<", 100), command.Name())
 		}
