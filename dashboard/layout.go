@@ -11,7 +11,7 @@ type navLink struct {
 
 // navigation are the links at the top of each page, in order.
 var navigation = []navLink{
-	{"Queues", nil, []string{"overview", "queue", "job", "action"}},
+	{"Queues", nil, []string{"overview", "queue", "job", "flow", "action"}},
 	{"Schedulers", []string{"schedulers"}, []string{"schedulers", "scheduler"}},
 	{"Dead letters", []string{"dead-letters"}, []string{"dead-queues", "dead-letters"}},
 	{"Workers", []string{"workers"}, []string{"workers"}},

@@ -17,6 +17,7 @@ func (d *Dashboard) routes() {
 	d.page("/queues/{queue}/jobs/{job}", "job", d.job)
 	d.page("/workers", "workers", d.workers)
 	d.page("/queues/{queue}/workers", "workers", d.queueWorkers)
+	d.page("/queues/{queue}/jobs/{job}/flow", "flow", d.flow)
 	d.page("/dead-letters", "dead-queues", d.deadQueues)
 	d.page("/queues/{queue}/dead-letters", "dead-letters", d.deadLetters)
 	d.page("/schedulers", "schedulers", d.allSchedulers)
