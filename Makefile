@@ -75,10 +75,10 @@ prometheus: redis prometheus-server ## let a real Prometheus scrape a worker pro
 
 .PHONY: browser screenshots
 browser: redis node chromium ## look at the pages of the dashboard with a real Chromium, beside Go and Node workers
-	BULLMQ_BROWSER=1 go test -count=1 -timeout 4m ./dashboard/browsertest $(FLAGS)
+	BULLMQ_BROWSER=1 go test -count=1 -timeout 6m ./dashboard/browsertest $(FLAGS)
 
 screenshots: redis node chromium ## take the pictures of the documentation with a real Chromium
-	BULLMQ_BROWSER=1 BULLMQ_SCREENSHOTS=1 go test -count=1 -timeout 4m ./dashboard/browsertest -ginkgo.label-filter screenshots $(FLAGS)
+	BULLMQ_BROWSER=1 BULLMQ_SCREENSHOTS=1 go test -count=1 -timeout 6m ./dashboard/browsertest -ginkgo.label-filter screenshots $(FLAGS)
 
 .PHONY: fuzz
 fuzz: ## fuzz the decoders of data from Redis, each target for FUZZTIME (30s)

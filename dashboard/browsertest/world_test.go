@@ -40,6 +40,11 @@ func openWorld(options *dashboard.Options) *world {
 	w.connection, err = bullmq.Connect(w.ctx, w.redis.URL())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(w.connection.Close)
+	DeferCleanup(func() {
+		for _, queue := range w.queues {
+			Expect(queue.Close()).To(Succeed())
+		}
+	})
 	pages, err := dashboard.New(w.connection, options)
 	Expect(err).NotTo(HaveOccurred())
 	w.web = httptest.NewServer(pages)
@@ -61,7 +66,6 @@ func (w *world) queue(name string) *bullmq.Queue {
 	if w.queues[name] == nil {
 		queue, err := bullmq.NewQueue(w.ctx, name, &bullmq.QueueOptions{Connection: w.connection})
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(queue.Close)
 		w.queues[name] = queue
 	}
 	return w.queues[name]

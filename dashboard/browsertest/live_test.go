@@ -1,0 +1,156 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+var _ = Describe("A page that stays open", Ordered, ContinueOnFailure, func() {
+	var (
+		w *world
+		t *tab
+	)
+	BeforeAll(func() {
+		w = openWorld(nil)
+		t = browser.open(views[0])
+	})
+	// mark marks the document, so that a reload is noticed.
+	mark := func() {
+		GinkgoHelper()
+		Eventually(func() string { return eval[string](t, "document.getElementById('live').innerText") }).Should(Equal("Live"))
+		_ = eval[bool](t, "window.marked = true")
+	}
+	same := func() {
+		GinkgoHelper()
+		Expect(eval[bool](t, "window.marked === true")).To(BeTrue(), "the page was loaded again")
+		Expect(t.found()).To(BeEmpty())
+	}
+
+	It("shows a job that Node has added, and counts it", func() {
+		w.queue("orders")
+		t.load(w.at("/queues/orders?state=waiting"))
+		Expect(t.text()).To(ContainSubstring("waiting 0"))
+		mark()
+		producer, _ := w.node("producer.mjs", "-queue", "orders")
+		Expect(producer.Send(map[string]any{"name": hostileName, "data": map[string]any{"color": "blue <b>"}})).To(Succeed())
+		Eventually(t.text).Should(And(ContainSubstring("waiting 1"), ContainSubstring(hostileName), ContainSubstring("blue <b>")))
+		same()
+	})
+
+	It("counts jobs in the overview, and shows a worker that starts", func() {
+		t.load(w.at("/"))
+		mark()
+		row := func() string {
+			return eval[string](t, `[...document.querySelectorAll('tbody tr')].find(row => row.innerText.includes('orders')).innerText`)
+		}
+		Expect(row()).To(ContainSubstring("no workers"))
+		for range 3 {
+			w.add("orders", "paint", nil, nil)
+		}
+		Eventually(row).Should(MatchRegexp(`\t4\t`))
+		w.work("orders", "painter", nil)
+		Eventually(row).Should(MatchRegexp(`\t4\t.*\t1$`), "four completed jobs and a worker")
+		Expect(row()).NotTo(ContainSubstring("no workers"))
+		same()
+	})
+
+	It("shows the progress, the logs and the end of a job", func() {
+		release := make(chan struct{})
+		step := make(chan struct{})
+		w.work("live", "painter", func(ctx context.Context, job *bullmq.Job) (any, error) {
+			<-step
+			if _, err := job.Log(ctx, "the first coat <i>dries</i>"); err != nil {
+				return nil, err
+			}
+			if err := job.UpdateProgress(ctx, 42); err != nil {
+				return nil, err
+			}
+			<-release
+			return "done at last", nil
+		})
+		id := w.add("live", "paint", nil, nil)
+		w.reaches("live", id, bullmq.StateActive)
+		t.load(w.at("/queues/live/jobs", id))
+		mark()
+		close(step)
+		Eventually(t.text).Should(And(ContainSubstring("42"), ContainSubstring("the first coat <i>dries</i>")))
+		close(release)
+		Eventually(t.text).Should(And(ContainSubstring("done at last"), ContainSubstring("completed")))
+		same()
+	})
+
+	It("keeps the focus, the selection and what is typed", func() {
+		for range 3 {
+			w.add("kept", "paint", nil, nil)
+		}
+		t.load(w.at("/queues/kept?state=waiting"))
+		mark()
+		t.tabTo("Data contains")
+		t.do(chromedp.KeyEvent("blu"))
+		_ = eval[bool](t, "document.querySelector('[aria-label=\"select job 2\"]').click(), true")
+		w.add("kept", "paint", nil, nil)
+		Eventually(t.text).Should(ContainSubstring("waiting 4"))
+		t.do(chromedp.KeyEvent("e"))
+		Expect(eval[string](t, "document.activeElement.name + document.activeElement.value")).To(Equal("datablue"))
+		Expect(eval[[]string](t, "[...document.querySelectorAll('tbody input:checked')].map(e => e.value)")).To(Equal([]string{"2"}))
+		t.tabTo("select all jobs of this page")
+		t.do(chromedp.KeyEvent(" "))
+		Expect(eval[int](t, "document.querySelectorAll('tbody input:checked').length")).To(Equal(4))
+		w.add("kept", "paint", nil, nil)
+		Eventually(t.text).Should(ContainSubstring("waiting 5"))
+		Expect(eval[string](t, nameScript)).To(Equal("select all jobs of this page"), "the focus is kept")
+		Expect(eval[int](t, "document.querySelectorAll('tbody input:checked').length")).To(Equal(4), "a new job is not selected")
+		same()
+	})
+
+	It("is not updated while the reader has paused it", func() {
+		t.load(w.at("/queues/kept?state=waiting"))
+		mark()
+		t.tabTo("Live")
+		t.do(chromedp.KeyEvent(kb.Enter))
+		Eventually(t.text).Should(ContainSubstring("Paused"))
+		w.add("kept", "paint", nil, nil)
+		Consistently(t.text).WithTimeout(1500 * time.Millisecond).Should(ContainSubstring("waiting 5"))
+		t.do(chromedp.KeyEvent(kb.Enter))
+		Eventually(t.text).Should(ContainSubstring("waiting 6"))
+		same()
+	})
+
+	It("says so while Redis can't be reached, and recovers", func() {
+		t.load(w.at("/queues/kept?state=waiting"))
+		mark()
+		w.redis.Kill()
+		Eventually(func() string { return eval[string](t, "document.getElementById('live').innerText") }).Should(BeElementOf("Not updated", "Every 5 s"))
+		Expect(w.redis.Start()).To(Succeed())
+		Eventually(func() string { return eval[string](t, "document.getElementById('live').innerText") }).WithTimeout(40 * time.Second).Should(Equal("Live"))
+		w.add("kept", "paint", nil, nil) // the server has started without data
+		Eventually(t.text).Should(ContainSubstring("waiting 1"))
+		Expect(eval[bool](t, "window.marked === true")).To(BeTrue())
+		_ = t.found() // the failed requests
+	})
+})
+
+var _ = Describe("Times", func() {
+	It("are those of the reader's zone, and of UTC without JavaScript", func() {
+		address := job("orders", "completed")(shop)
+		for zone, text := range map[string]string{"Asia/Kolkata": `GMT\+5:30`, "America/New_York": "E[SD]T", "UTC": "UTC"} {
+			t := browser.open(view{width: 1280, zone: zone})
+			t.load(address)
+			Expect(t.text()).To(MatchRegexp(text), zone)
+			Expect(t.text()).To(ContainSubstring(fmt.Sprintf("Times are those of %s.", strings.Replace(zone, "Kolkata", "Calcutta", 1))))
+		}
+		t := browser.open(view{width: 1280, noScript: true, zone: "Asia/Kolkata"})
+		t.load(address)
+		Expect(t.text()).To(ContainSubstring("Times are UTC."))
+		Expect(eval[string](t, "document.querySelector('time').innerText")).To(ContainSubstring("UTC"))
+	})
+})
