@@ -15,6 +15,7 @@ var navigation = []navLink{
 	{"Schedulers", []string{"schedulers"}, []string{"schedulers", "scheduler"}},
 	{"Dead letters", []string{"dead-letters"}, []string{"dead-queues", "dead-letters"}},
 	{"Workers", []string{"workers"}, []string{"workers"}},
+	{"Routes", []string{"routes"}, []string{"routes", "queue-routes"}},
 }
 
 // queueTabs are the pages of one queue. Path is below that of the queue.
@@ -23,6 +24,7 @@ var queueTabs = []navLink{
 	{"Schedulers", []string{"schedulers"}, []string{"schedulers", "scheduler"}},
 	{"Dead letters", []string{"dead-letters"}, []string{"dead-letters"}},
 	{"Workers", []string{"workers"}, []string{"workers"}},
+	{"Routes", []string{"routes"}, []string{"routes", "queue-routes"}},
 }
 
 // Current reports whether a page belongs to the link.
