@@ -74,7 +74,7 @@ func says(severity, found, remedy string) types.GomegaMatcher {
 }
 
 // work runs a worker until the spec ends.
-func (s *clinic) work(name string, handler bullmq.Handler, options bullmq.WorkerOptions) *bullmq.Worker {
+func (s *site) work(name string, handler bullmq.Handler, options bullmq.WorkerOptions) *bullmq.Worker {
 	GinkgoHelper()
 	options.Connection = s.connection
 	worker, err := bullmq.NewWorker(ctx, name, handler, &options)
@@ -89,7 +89,7 @@ func (s *clinic) work(name string, handler bullmq.Handler, options bullmq.Worker
 func nothing(context.Context, *bullmq.Job) (any, error) { return nil, nil }
 
 // block runs a worker whose jobs run until the spec ends.
-func (s *clinic) block(name string, options bullmq.WorkerOptions) *bullmq.Worker {
+func (s *site) block(name string, options bullmq.WorkerOptions) *bullmq.Worker {
 	GinkgoHelper()
 	end := make(chan struct{})
 	worker := s.work(name, func(context.Context, *bullmq.Job) (any, error) { <-end; return nil, nil }, options)

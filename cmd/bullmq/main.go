@@ -90,7 +90,7 @@ func newRoot() *cobra.Command {
 	for _, action := range actions {
 		root.AddCommand(newAction(c, action))
 	}
-	root.AddCommand(newDoctor(c), newOrphans(c), newDev(c))
+	root.AddCommand(newDoctor(c), newOrphans(c), newDev(c), newTop(c))
 	markUsage(root)
 	c.addCompletion(root)
 	group(root)
