@@ -113,11 +113,10 @@ func (b *benchmark) check() error {
 
 // memoryPolicy returns what Redis does when its memory is full; "" if it does not tell.
 func (c *client) memoryPolicy(ctx context.Context) (string, error) {
-	option, err := rueidis.ParseURL(c.address())
+	option, err := c.option()
 	if err != nil {
-		return "", errors.New("bullmq: bench: the address of Redis can't be read") // it may have a password
+		return "", err
 	}
-	option.DisableCache = true
 	redis, err := rueidis.NewClient(option)
 	if err != nil {
 		return "", fmt.Errorf("bullmq: bench: connect to Redis: %w", err)

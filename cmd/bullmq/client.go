@@ -1,10 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"runtime/debug"
 	"time"
 
@@ -18,6 +16,9 @@ const defaultTimeout = time.Minute
 // client has the flags of all commands.
 type client struct {
 	url, prefix string
+	profile     string
+	tls         tlsFiles
+	target      target // what the flags, the profile and the environment have led to
 	json, table bool
 	timeout     time.Duration
 }
@@ -25,17 +26,12 @@ type client struct {
 // connect connects to Redis, for the time of a command.
 func (c *client) connect(command *cobra.Command) (ctx context.Context, connection *bullmq.Connection, end func(), err error) {
 	ctx, cancel := context.WithTimeout(command.Context(), c.timeout)
-	connection, err = bullmq.Connect(ctx, c.address())
+	connection, err = c.open(ctx, command)
 	if err != nil {
 		cancel()
 		return nil, nil, nil, err
 	}
 	return ctx, connection, func() { connection.Close(); cancel() }, nil
-}
-
-// address returns the address of Redis.
-func (c *client) address() string {
-	return cmp.Or(c.url, os.Getenv("REDIS_URL"), bullmq.DefaultURL)
 }
 
 // withQueue calls do with a queue that exists.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/dashboard"
 )
 
@@ -21,7 +20,7 @@ func newDashboard(c *client) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx := command.Context()
-			connection, err := bullmq.Connect(ctx, c.address())
+			connection, err := c.open(ctx, command)
 			if err != nil {
 				return err
 			}

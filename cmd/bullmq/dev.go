@@ -42,7 +42,7 @@ func newDev(c *client) *cobra.Command {
 			"need a real Redis: for Node clients, use --redis-server.",
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if c.url != "" {
+			if c.url != "" || c.profile != "" || c.tls != (tlsFiles{}) {
 				return usageError{errors.New("bullmq dev starts a Redis of its own: to show another, use bullmq dashboard")}
 			}
 			return d.run(command, c.prefix)

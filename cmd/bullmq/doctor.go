@@ -78,6 +78,9 @@ func newDoctor(c *client) *cobra.Command {
 
 // examine makes all checks.
 func (d *doctor) examine(command *cobra.Command) error {
+	if err := d.c.resolve(command); err != nil {
+		return err
+	}
 	ctx, connection, end, err := d.c.connect(command)
 	if err != nil {
 		d.find(severityError, "", "connection", err.Error(), "No client with this address can use queues.", "bullmq queues --redis redis://HOST:PORT/DATABASE")
@@ -85,10 +88,10 @@ func (d *doctor) examine(command *cobra.Command) error {
 	}
 	defer end()
 	d.connection = connection
-	if d.option, err = rueidis.ParseURL(d.c.address()); err != nil {
-		return errors.New("bullmq: doctor: the address of Redis can't be read") // Connect has read it
+	if d.option, err = d.c.option(); err != nil {
+		return err
 	}
-	d.option.DisableCache, d.option.RetryDelay = true, func(int, rueidis.Completed, error) time.Duration { return -1 }
+	d.option.RetryDelay = func(int, rueidis.Completed, error) time.Duration { return -1 }
 	if d.redis, err = rueidis.NewClient(d.option); err != nil {
 		return fmt.Errorf("bullmq: doctor: connect to Redis at %s: %w", connection, err)
 	}
@@ -180,6 +183,9 @@ func (d *doctor) typed(verb, queue string, arguments ...string) string {
 
 func (d *doctor) typedFor(prefix, verb, queue string, arguments ...string) string {
 	parts := []string{"bullmq", verb}
+	if d.c.profile != "" {
+		parts = append(parts, "--profile", shellWord(d.c.profile))
+	}
 	if prefix != bullmq.DefaultPrefix {
 		parts = append(parts, "--prefix", shellWord(prefix))
 	}

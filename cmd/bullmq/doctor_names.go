@@ -147,9 +147,12 @@ func withoutBraces(name string) string { return strings.NewReplacer("{", "", "}"
 
 // inDatabase returns the command that examines another database.
 func (d *doctor) inDatabase(number int, prefix, name string) string {
-	address, err := url.Parse(d.c.address())
+	address, err := url.Parse(d.c.target.address)
 	if err != nil {
 		return ""
+	}
+	if d.c.target.profile != "" {
+		return fmt.Sprintf("%s, with /%d at the end of the url of the profile", d.typedFor(prefix, "doctor", name), number)
 	}
 	if address.User != nil {
 		return fmt.Sprintf("%s, with /%d at the end of REDIS_URL", d.typedFor(prefix, "doctor", name), number)

@@ -71,8 +71,7 @@ func newRoot() *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&c.url, "redis", "", "address of Redis, such as redis://user:password@host:6379/0 or rediss://… for TLS; better REDIS_URL if it has a password (default REDIS_URL, then "+bullmq.DefaultURL+")")
-	flags.StringVar(&c.prefix, "prefix", bullmq.DefaultPrefix, "prefix of the queues")
+	c.addTargetFlags(flags)
 	flags.BoolVar(&c.json, "json", false, "write JSON, also to a terminal")
 	flags.BoolVar(&c.table, "table", false, "write tables, also if the output is not a terminal")
 	flags.DurationVar(&c.timeout, "timeout", defaultTimeout, "limit of the calls to Redis of the command")

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -32,7 +30,12 @@ func newTail(c *client) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			ctx := command.Context()
-			events, err := bullmq.NewQueueEvents(ctx, args[0], &bullmq.QueueEventsOptions{URL: cmp.Or(c.url, os.Getenv("REDIS_URL")), Prefix: c.prefix, LastEventID: after})
+			connection, err := c.open(ctx, command)
+			if err != nil {
+				return err
+			}
+			defer connection.Close()
+			events, err := bullmq.NewQueueEvents(ctx, args[0], &bullmq.QueueEventsOptions{Connection: connection, Prefix: c.prefix, LastEventID: after})
 			if err != nil {
 				return err
 			}
