@@ -76,7 +76,8 @@ type subject struct {
 // outcome is what an action has done.
 type outcome struct {
 	Done   string
-	More   bool // there is more to do: repeat the action
+	More   bool   // there is more to do: repeat the action
+	After  string // where a repeated action continues its search; "" at the beginning
 	Links  []link
 	Failed []failure // some of the jobs that were refused
 }

@@ -219,10 +219,11 @@ func (s *subject) each(ctx context.Context, past string, do func(ctx context.Con
 	switch {
 	case left > 0:
 		text += fmt.Sprintf(" There was no time for %s: repeat the action.", number(left, "other job"))
+		s.More, s.After = true, s.form.Get("after")
 	case result.Next != "":
 		text += " There may be more: repeat the action."
+		s.More, s.After = true, result.Next
 	}
-	s.More = left > 0 || result.Next != ""
 	return text, nil
 }
 
@@ -267,7 +268,7 @@ func (s *subject) search() (bullmq.JobSearch, error) {
 		return bullmq.JobSearch{}, badRequest{errHiddenData}
 	}
 	return bullmq.JobSearch{
-		States: []bullmq.State{state}, Name: s.form.Get("name"), Data: s.form.Get("data"), Error: s.form.Get("error"),
+		States: []bullmq.State{state}, Name: s.form.Get("name"), Data: s.form.Get("data"), Error: s.form.Get("error"), After: s.form.Get("after"),
 		MaxRead: maxActed, MaxTime: s.dashboard.o.Timeout * 4 / 10,
 	}, nil
 }

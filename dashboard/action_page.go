@@ -3,6 +3,7 @@ package dashboard
 import (
 	"crypto/rand"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -26,13 +27,14 @@ type actionPage struct {
 	Back    string // address of the page of the queue or the job
 	Asks    bool   // the plan depends on the fields
 	Types   []typeChoice
+	Again   []pair // the form that continues; empty if there is nothing more to do
 	outcome
 }
 
 type pair struct{ Name, Value string }
 
 // keptFields select jobs, dead letters or a scheduler.
-var keptFields = []string{"state", "name", "data", "error", "all", "scheduler", "reason", "origin"}
+var keptFields = []string{"state", "name", "data", "error", "all", "scheduler", "reason", "origin", "after"}
 
 // askAction shows what an action will do.
 func (d *Dashboard) askAction(w http.ResponseWriter, r *http.Request) error {
@@ -63,6 +65,9 @@ func (d *Dashboard) doAction(w http.ResponseWriter, r *http.Request) error {
 	}
 	page := d.actionPage(a, s)
 	page.outcome = done
+	if done.More {
+		page.Again = s.again(done.After)
+	}
 	d.render(w, r, http.StatusOK, "action", page)
 	return nil
 }
@@ -88,6 +93,23 @@ func (d *Dashboard) ask(w http.ResponseWriter, a action, s *subject, failed erro
 	page.fill(s.form, values)
 	d.render(w, s.request, status, "action", page)
 	return nil
+}
+
+// again returns the form that repeats an action, and continues its search.
+func (s *subject) again(after string) []pair {
+	form := []pair{{"once", rand.Text()}, {"after", after}}
+	for _, name := range slices.Sorted(maps.Keys(s.form)) {
+		for _, value := range s.form[name] {
+			switch {
+			case name == "once" || name == "after" || value == "":
+			case name == "job":
+				form = append(form, pair{"id", url.PathEscape(value)})
+			default:
+				form = append(form, pair{name, value})
+			}
+		}
+	}
+	return form
 }
 
 func isBad(err error) bool {

@@ -164,6 +164,7 @@ func describeAction(a action) apiAction {
 type apiDone struct {
 	Done   string    `json:"done"`
 	More   bool      `json:"more"`
+	Next   *string   `json:"next"`
 	Links  []link    `json:"links"`
 	Failed []failure `json:"failed"`
 }
@@ -201,7 +202,11 @@ func (d *Dashboard) apiAct(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(w, http.StatusOK, apiDone{done.Done, done.More, orEmpty(done.Links), orEmpty(done.Failed)})
+	reply := apiDone{Done: done.Done, More: done.More, Links: orEmpty(done.Links), Failed: orEmpty(done.Failed)}
+	if done.After != "" {
+		reply.Next = &done.After
+	}
+	writeJSON(w, http.StatusOK, reply)
 	return nil
 }
 
@@ -296,7 +301,7 @@ func (a action) selectors() []string {
 	switch a.on {
 	case onQueue:
 	case onJobs:
-		names = []string{"job", "id", "all", "state", "name", "data", "error"}
+		names = []string{"job", "id", "all", "state", "name", "data", "error", "after"}
 	case onLetters:
 		names = []string{"job", "id", "all", "reason", "origin"}
 	default:

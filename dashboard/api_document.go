@@ -83,6 +83,8 @@ func documentSelector(name string) map[string]any {
 		return map[string]any{"type": "string", "description": "The beginning of the reason of the dead letters."}
 	case "origin":
 		return map[string]any{"type": "string", "description": "The queue where the jobs have failed."}
+	case "after":
+		return map[string]any{"type": "string", "description": "The next of an action on all jobs, which continues it."}
 	case "confirm":
 		return map[string]any{"type": "string", "description": "The name of the queue."}
 	}
