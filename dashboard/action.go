@@ -166,7 +166,7 @@ func (s *subject) key(a action) string {
 	if s.once == "" {
 		return ""
 	}
-	return fmt.Sprintf("%q %q %q", a.name, s.name, s.once)
+	return fmt.Sprintf("%q %q %q %q %s", a.name, s.name, s.dashboard.userOf(s.request), s.once, digest([]byte(s.form.Encode())))
 }
 
 // confirmed reports whether the user has typed the name of the queue.
@@ -223,21 +223,28 @@ func (d *Dashboard) readForm(w http.ResponseWriter, r *http.Request) error {
 			return unsupported{errors.New("send a form as application/x-www-form-urlencoded")}
 		}
 	}
-	defer d.limitBody(w, r)()
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	if err := r.ParseForm(); err != nil {
 		return bodyError(err)
+	}
+	if r.Method == http.MethodPost {
+		bodyRead(w)
 	}
 	return nil
 }
 
-// limitBody bounds the body of a request in bytes and in time. Call the result after it was read.
-func (d *Dashboard) limitBody(w http.ResponseWriter, r *http.Request) (read func()) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-	control := http.NewResponseController(w)
-	if control.SetReadDeadline(time.Now().Add(d.o.Timeout)) != nil { // a writer of a middleware, or of a test
-		return func() {}
+// bodyDeadline bounds how long a body may take. The server reads the rest of a body that the
+// handler has not read, before it replies.
+func (d *Dashboard) bodyDeadline(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.o.Timeout)) // a writer of a middleware may have none
 	}
-	return func() { _ = control.SetReadDeadline(time.Time{}) }
+}
+
+// bodyRead ends the deadline after a body was read. Afterwards the server reads to notice that
+// the client has gone.
+func bodyRead(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
 // bodyError returns the error of a body that can't be read.

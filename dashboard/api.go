@@ -227,12 +227,11 @@ func (d *Dashboard) readJSON(w http.ResponseWriter, r *http.Request, a action, s
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return unsupported{errors.New("send JSON as application/json")}
 	}
-	read := d.limitBody(w, r)
-	body, err := io.ReadAll(r.Body)
-	read()
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		return bodyError(err)
 	}
+	bodyRead(w)
 	var given map[string]json.RawMessage
 	if len(bytes.TrimSpace(body)) > 0 {
 		if err := json.Unmarshal(body, &given); err != nil || given == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -75,6 +76,7 @@ type Dashboard struct {
 	o          Options
 	catalog    *catalog
 	mux        *http.ServeMux
+	patterns   []string // of mux
 	tries      tries
 	live       *live
 	shared     shared
@@ -91,7 +93,7 @@ func New(connection *bullmq.Connection, options *Options) (*Dashboard, error) {
 	if options != nil {
 		o = *options
 	}
-	if o.Base != "" && (!strings.HasPrefix(o.Base, "/") || strings.HasSuffix(o.Base, "/") || strings.ContainsAny(o.Base, "{}?#%\\") || path.Clean(o.Base) != o.Base) {
+	if o.Base != "" && (!strings.HasPrefix(o.Base, "/") || strings.HasSuffix(o.Base, "/") || strings.ContainsAny(o.Base, "{}") || path.Clean(o.Base) != o.Base || (&url.URL{Path: o.Base}).EscapedPath() != o.Base) {
 		return nil, fmt.Errorf("dashboard: Options.Base %.80q must begin with one slash, end without one and need no escapes, such as /queues", o.Base)
 	}
 	if o.Timeout < 0 {
@@ -126,6 +128,7 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cross-Origin-Opener-Policy", "same-origin")
 	head.Set("Cross-Origin-Resource-Policy", "same-origin")
 	head.Set("Cache-Control", "no-store")
+	d.bodyDeadline(w, r)
 	if err := d.authorize(r); err != nil {
 		d.fail(w, r, http.StatusForbidden, err)
 		return

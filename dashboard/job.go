@@ -61,7 +61,7 @@ type jobModel struct {
 }
 
 func (d *Dashboard) job(r *http.Request) (any, error) {
-	m, err := sharedRead(d, r, r.PathValue("queue"), r.URL.Path, func(ctx context.Context) (*jobModel, error) { return d.readJob(r.WithContext(ctx)) })
+	m, err := sharedRead(d, r, r.PathValue("queue"), r.URL.EscapedPath(), func(ctx context.Context) (*jobModel, error) { return d.readJob(r.WithContext(ctx)) })
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"io/fs"
 	"net/http"
 	"regexp"
 	"strings"
@@ -30,7 +31,14 @@ func (d *Dashboard) routes() {
 	d.handle("POST", "/queues/{queue}/actions/{action}", d.doAction)
 	d.handle("GET", livePath, d.serveLive)
 	d.apiRoutes()
-	d.mux.Handle("GET "+d.o.Base+"/assets/", http.StripPrefix(d.o.Base, http.FileServerFS(assetFiles)))
+	files := http.StripPrefix(d.o.Base, http.FileServerFS(assetFiles))
+	d.handle("GET", "/assets/{file}", func(w http.ResponseWriter, r *http.Request) error {
+		if info, err := fs.Stat(assetFiles, "assets/"+r.PathValue("file")); err != nil || info.IsDir() {
+			return notFound{"there is no such file"}
+		}
+		files.ServeHTTP(w, r)
+		return nil
+	})
 	d.handle("GET", "/", func(http.ResponseWriter, *http.Request) error { return notFound{"there is no such page"} })
 }
 
@@ -39,6 +47,7 @@ var crossOrigin = http.NewCrossOriginProtection()
 
 // handle registers a handler below the base. An error becomes a page, or JSON for the API.
 func (d *Dashboard) handle(method, path string, handler func(http.ResponseWriter, *http.Request) error) {
+	d.patterns = append(d.patterns, method+" "+d.o.Base+path)
 	d.mux.HandleFunc(method+" "+d.o.Base+path, func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"queue", "job", "scheduler"} {
 			r.SetPathValue(name, unescapeDots(r.PathValue(name)))
@@ -78,7 +87,7 @@ func unescapeDots(part string) string {
 // sharedRead. What read returns must not depend on who asks.
 func (d *Dashboard) sharing(read func(*http.Request) (any, error)) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
-		return sharedRead(d, r, r.PathValue("queue"), r.URL.Path+"?"+r.URL.RawQuery, func(ctx context.Context) (any, error) { return read(r.WithContext(ctx)) })
+		return sharedRead(d, r, r.PathValue("queue"), r.URL.EscapedPath()+"?"+r.URL.RawQuery, func(ctx context.Context) (any, error) { return read(r.WithContext(ctx)) })
 	}
 }
 
