@@ -250,12 +250,16 @@ func (q *Queue) add(ctx context.Context, name string, data any, options *JobOpti
 
 // addWithin adds a job, with an AddWait.
 func (q *Queue) addWithin(ctx context.Context, wait addWait, name string, data any, options *JobOptions) (job *Job, err error) {
+	return q.addWith(ctx, wait, name, data, options, q.options(options))
+}
+
+// addWith adds a job with the options o, which are the given ones with defaults.
+func (q *Queue) addWith(ctx context.Context, wait addWait, name string, data any, options *JobOptions, o JobOptions) (job *Job, err error) {
 	ctx, span := q.core.trace.startAdd(ctx, name)
 	defer span.end(&err)
 	begun := time.Now()
 	ctx, cancel := wait.within(ctx, begun)
 	defer cancel()
-	o := q.options(options)
 	o.carryAlone(q.core.trace.inject(ctx), options)
 	job, add, err := q.prepare(name, data, &o)
 	if err == nil && ctx.Err() != nil {

@@ -68,6 +68,9 @@ type Scheduler struct {
 	// nil if none are stored.
 	Data       json.RawMessage
 	RawOptions json.RawMessage
+	// PausedAt is when [Queue.PauseScheduler] has paused it. It is zero for a scheduler that
+	// is not paused.
+	PausedAt time.Time
 }
 
 // UpsertScheduler creates a job scheduler, or updates the one with that id, and returns
@@ -188,21 +191,11 @@ func (q *Queue) scheduler(id string, r Repeat, t JobTemplate) (*backend.Schedule
 	if r.Every == 0 {
 		s.Repeat.Offset = 0 // a pattern has no offset
 	}
-	if r.Pattern != "" {
-		due, ended, err := schedule.Pattern(cron.Plan{
-			Pattern: r.Pattern, TimeZone: r.TimeZone, StartDate: dateMillis(r.StartDate), EndDate: dateMillis(r.EndDate),
-			Immediately: r.Immediately,
-		}, now)
-		switch {
-		case err != nil:
-			return nil, err
-		case ended:
-			return nil, fmt.Errorf("%w for the pattern %q before EndDate %v", ErrNoNextRun, r.Pattern, r.EndDate)
-		}
-		s.Due = due
+	var err error
+	if s.Due, err = dueOf(r, now); err != nil {
+		return nil, err
 	}
 	if t.Data != nil {
-		var err error
 		if s.Data, err = wire.EncodeJSON(t.Data); err != nil {
 			return nil, fmt.Errorf("its data can't be written as JSON: %w", err)
 		}
@@ -211,6 +204,21 @@ func (q *Queue) scheduler(id string, r Repeat, t JobTemplate) (*backend.Schedule
 		}
 	}
 	return s, q.schedulerOptions(s, t)
+}
+
+// dueOf returns the next run of a pattern. It is zero for an interval.
+func dueOf(r Repeat, now time.Time) (time.Time, error) {
+	if r.Pattern == "" {
+		return time.Time{}, nil
+	}
+	due, ended, err := schedule.Pattern(cron.Plan{
+		Pattern: r.Pattern, TimeZone: r.TimeZone, StartDate: dateMillis(r.StartDate), EndDate: dateMillis(r.EndDate),
+		Immediately: r.Immediately,
+	}, now)
+	if err == nil && ended {
+		err = fmt.Errorf("%w for the pattern %q before EndDate %v", ErrNoNextRun, r.Pattern, r.EndDate)
+	}
+	return due, err
 }
 
 // schedulerOptions encodes the options of a scheduler's template and those of its
@@ -234,7 +242,13 @@ func (q *Queue) schedulerOptions(s *backend.SchedulerAdd, t JobTemplate) error {
 	if s.Template, err = wire.EncodeJSON(template); err != nil {
 		return err
 	}
-	repeat := map[string]any{"count": 1}
+	return nextJobOptions(s, template, 1)
+}
+
+// nextJobOptions encodes the options of the next job of a scheduler. count is its number. It
+// changes template.
+func nextJobOptions(s *backend.SchedulerAdd, template map[string]any, count int) error {
+	repeat := map[string]any{"count": count}
 	for name, text := range map[string]string{"pattern": s.Repeat.Pattern, "tz": s.Repeat.TimeZone} {
 		if text != "" {
 			repeat[name] = text
@@ -254,13 +268,14 @@ func (q *Queue) schedulerOptions(s *backend.SchedulerAdd, t JobTemplate) error {
 	if !s.Due.IsZero() {
 		template["prevMillis"] = s.Due.UnixMilli()
 	}
+	var err error
 	s.Opts, err = wire.EncodeJSON(template)
 	return err
 }
 
 // RemoveScheduler removes a job scheduler with its next job. A running job is not
-// affected. It returns [ErrSchedulerNotFound] if there is no such scheduler (BullMQ:
-// removeJobScheduler).
+// affected. A paused scheduler is removed too. It returns [ErrSchedulerNotFound] if there is
+// no such scheduler (BullMQ: removeJobScheduler).
 func (q *Queue) RemoveScheduler(ctx context.Context, id string) error {
 	removed, err := q.core.store.RemoveJobScheduler(ctx, id)
 	if err == nil && !removed {
@@ -330,7 +345,7 @@ func newScheduler(record *backend.SchedulerRecord) *Scheduler {
 			Pattern: r.Pattern, TimeZone: r.TimeZone, Every: r.Every, Offset: r.Offset, Limit: r.Limit,
 			StartDate: r.StartDate, EndDate: r.EndDate,
 		},
-		HasOffset: record.HasOffset, Data: record.Data, RawOptions: record.Opts,
+		HasOffset: record.HasOffset, Data: record.Data, RawOptions: record.Opts, PausedAt: record.PausedAt,
 	}
 }
 

@@ -2,14 +2,15 @@
 
      Arguments: base, scheduler (its id), now (ms), name, data (JSON), template (options of its jobs, JSON), opts (options
      of the next job, JSON), due (the next time in ms of a pattern, or ''), every (ms, or ''); then pattern, tz, limit,
-     startDate, endDate (ms) and offset (ms), each '' if not set.
-     Returns: {id of the next job, its delay}.
+     startDate, endDate (ms) and offset (ms), each '' if not set; resumed ('1' to put back a paused scheduler).
+     Returns: {id of the next job, its delay}; for resumed {'', 0} if the scheduler is not paused, {'', 1} if there is another one with its
+     id, which is kept.
      Errors: -10 the job for the next time of the pattern exists and isn't pending, -11 the jobs for the next times of the
      interval exist.
      Events: added, then waiting or delayed. ]]
---@args base scheduler now name data template opts due every pattern tz limit startDate endDate offset
+--@args base scheduler now name data template opts due every pattern tz limit startDate endDate offset resumed
 --@keys repeat delayed wait paused meta prioritized marker id events pc active
---@use text interval store events discard safeRead
+--@use text interval store events discard safeRead pausedSchedulers
 local recordKey = repeatKey .. ':' .. scheduler
 local trimTo = eventLimit(metaKey)
 local prev = tonumber(call('ZSCORE', repeatKey, scheduler))
@@ -17,11 +18,29 @@ local options = cjson.decode(opts)
 local interval = tonumber(every)
 now = tonumber(now)
 
+-- A paused scheduler continues with its record, and an interval at its times.
+if given(resumed) then
+  local stored = call('HGET', pausedSchedulers(base), scheduler)
+  if not stored then return { '', 0 } end
+  if prev then
+    forgetPaused(base, scheduler)
+    return { '', 1 }
+  end
+  stored = cjson.decode(stored)
+  prev = tonumber(stored[1])
+  call('DEL', recordKey)
+  call('HSET', recordKey, unpack(stored, 3))
+end
+
+local function giveUp()
+  if given(resumed) then call('DEL', recordKey) end
+end
+
 local shift, restarted = tonumber(offset), false
 if interval then
   local own = type(options['repeat']) == 'table' and options['repeat'].offset
   local wanted = shift or own or 0
-  local from = prev
+  local from = prev and (given(resumed) and prev - interval or prev)
   if prev and tonumber(unlessWrongType(try('HGET', recordKey, 'every'))) ~= interval then
     from, restarted = nil, true
   end
@@ -55,11 +74,17 @@ end
 local jobId = 'repeat:' .. scheduler .. ':' .. due
 if call('EXISTS', base .. jobId) == 1 then
   if not interval then
-    if not swapped then return -10 end
+    if not swapped then
+      giveUp()
+      return -10
+    end
   else
     local tries = 0
     repeat
-      if tries == 32 then return -11 end
+      if tries == 32 then
+        giveUp()
+        return -11
+      end
       tries = tries + 1
       due = due + interval
       jobId = 'repeat:' .. scheduler .. ':' .. due
@@ -86,6 +111,7 @@ keep('offset', stored or (known[1] and tonumber(known[1])) or nil)
 if template ~= '{}' then keep('opts', template) end
 if data ~= '{}' then keep('data', data) end
 keep('ic', known[2] or 1)
+forgetPaused(base, scheduler)
 call('DEL', recordKey)
 call('HSET', recordKey, unpack(record))
 

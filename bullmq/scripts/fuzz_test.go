@@ -112,6 +112,9 @@ var readers = []func(ctx context.Context, q *Store){
 	},
 	func(ctx context.Context, q *Store) { _, _, _ = q.AddJobScheduler(ctx, backend.SchedulerAdd{ID: "s"}) },
 	func(ctx context.Context, q *Store) { _, _ = q.RemoveJobScheduler(ctx, "s") },
+	func(ctx context.Context, q *Store) { _, _ = q.PauseJobScheduler(ctx, "s", time.Now()) },
+	func(ctx context.Context, q *Store) { _, _ = q.PausedJobSchedulers(ctx) },
+	func(ctx context.Context, q *Store) { _, _ = q.PausedJobSchedulers(ctx, "s") },
 	func(ctx context.Context, q *Store) { _, _ = q.JobScheduler(ctx, "s") },
 	func(ctx context.Context, q *Store) {
 		_, _ = q.JobSchedulers(ctx, backend.Page{To: -1, Ascending: true})

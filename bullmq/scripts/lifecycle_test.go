@@ -238,6 +238,8 @@ func live(f *fixture) {
 	})
 	ok(err)
 	Expect(next).NotTo(Equal(jobID))
+	Expect(f.PauseJobScheduler(f.ctx, "often", now)).To(BeTrue())
+	Expect(f.PausedJobSchedulers(f.ctx)).To(HaveLen(1))
 	Expect(f.RemoveJobScheduler(f.ctx, "often")).To(BeTrue())
 
 	// Dead letters, which are in the same queue here.

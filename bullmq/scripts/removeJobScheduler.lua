@@ -1,13 +1,14 @@
---[[ removeJobScheduler: removes a scheduler and its next job, if that is still delayed.
+--[[ removeJobScheduler: removes a scheduler, also a paused one, and its next job, if that is still delayed.
 
      Arguments: base, scheduler (its id).
      Returns: 0, or 1 if there was none.
      Events: removed for the job. ]]
 --@args base scheduler
 --@keys repeat delayed events
---@use delete events
+--@use delete events pausedSchedulers
 local due = call('ZSCORE', repeatKey, scheduler)
-if not due then return 1 end
+local wasPaused = forgetPaused(base, scheduler)
+if not due then return wasPaused and 0 or 1 end
 local jobId = 'repeat:' .. scheduler .. ':' .. due
 if call('ZREM', delayedKey, jobId) == 1 then
   deleteJob(base .. jobId)

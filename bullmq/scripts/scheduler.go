@@ -2,8 +2,11 @@ package scripts
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +21,7 @@ var (
 	updateJobScheduler = load("updateJobScheduler")
 	addJobScheduler    = load("addJobScheduler")
 	removeJobScheduler = load("removeJobScheduler")
+	pauseJobScheduler  = load("pauseJobScheduler")
 )
 
 // UpdateJobScheduler adds the next job of a scheduler.
@@ -47,7 +51,7 @@ func (q *Store) AddJobScheduler(ctx context.Context, s backend.SchedulerAdd) (jo
 	}
 	message, err := q.run(ctx, addJobScheduler, q.base, s.ID, decimal(s.Now.UnixMilli()), s.Name, s.Data, s.Template, s.Opts,
 		optionalTime(s.Due), optionalMillis(r.Every), r.Pattern, r.TimeZone, optionalNumber(r.Limit), optionalTime(r.StartDate),
-		optionalTime(r.EndDate), offset)
+		optionalTime(r.EndDate), offset, flag(s.Resume))
 	if err != nil {
 		return "", 0, err
 	}
@@ -63,6 +67,12 @@ func (q *Store) AddJobScheduler(ctx context.Context, s backend.SchedulerAdd) (jo
 		return "", 0, q.unexpected(addJobScheduler, nil)
 	}
 	delayMs, _ := strconv.ParseInt(reply[1], 10, 64)
+	if reply[0] == "" && delayMs == 0 {
+		return "", 0, backend.ErrSchedulerNotPaused
+	}
+	if reply[0] == "" {
+		return "", 0, nil
+	}
 	return reply[0], time.Duration(delayMs) * time.Millisecond, nil
 }
 
@@ -70,6 +80,60 @@ func (q *Store) AddJobScheduler(ctx context.Context, s backend.SchedulerAdd) (jo
 func (q *Store) RemoveJobScheduler(ctx context.Context, id string) (bool, error) {
 	n, err := q.number(ctx, removeJobScheduler, "", q.base, id)
 	return err == nil && n == 0, err
+}
+
+// PauseJobScheduler takes a scheduler out of the queue and keeps its record.
+func (q *Store) PauseJobScheduler(ctx context.Context, id string, now time.Time) (bool, error) {
+	n, err := q.number(ctx, pauseJobScheduler, "", q.base, id, decimal(now.UnixMilli()))
+	return err == nil && n != 1, err
+}
+
+// PausedJobSchedulers reads the paused schedulers.
+func (q *Store) PausedJobSchedulers(ctx context.Context, ids ...string) (_ []*backend.SchedulerRecord, err error) {
+	defer q.about("the paused schedulers", &err)
+	key := strings.TrimSuffix(q.base, ":") + "@x:paused-schedulers"
+	stored := map[string]string{}
+	if len(ids) == 0 {
+		stored, err = q.client.Do(ctx, q.client.B().Hgetall().Key(key).Build()).AsStrMap()
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, id := range ids {
+		text, err := q.client.Do(ctx, q.client.B().Hget().Key(key).Field(id).Build()).ToString()
+		switch {
+		case err == nil:
+			stored[id] = text
+		case !rueidis.IsRedisNil(err):
+			return nil, err
+		}
+	}
+	var reads []rueidis.Completed
+	ids = slices.Sorted(maps.Keys(stored))
+	for _, id := range ids {
+		reads = append(reads, q.client.B().Zscore().Key(q.keyOf("repeat")).Member(id).Build())
+	}
+	var paused []*backend.SchedulerRecord
+	for i, result := range q.client.DoMulti(ctx, reads...) {
+		if err := result.Error(); err == nil {
+			continue // there is a new one with this id
+		} else if !rueidis.IsRedisNil(err) {
+			return nil, err
+		}
+		var parts []string
+		if json.Unmarshal([]byte(stored[ids[i]]), &parts) != nil || len(parts) < 2 {
+			continue // not written by this SDK
+		}
+		record := map[string]string{}
+		for n := 2; n+1 < len(parts); n += 2 {
+			record[parts[n]] = parts[n+1]
+		}
+		due, _ := strconv.ParseFloat(parts[0], 64)
+		scheduler := readScheduler(ids[i], record, due)
+		scheduler.PausedAt = wire.ParseTime(parts[1])
+		paused = append(paused, scheduler)
+	}
+	return paused, nil
 }
 
 // JobScheduler reads a scheduler.

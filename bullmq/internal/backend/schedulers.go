@@ -18,8 +18,14 @@ type Schedulers interface {
 	// the options of the job can't be parsed.
 	UpdateJobScheduler(ctx context.Context, run NextRun) (jobID string, err error)
 	// RemoveJobScheduler removes a scheduler with its next job, and reports whether
-	// there was one.
+	// there was one. It removes a paused scheduler too.
 	RemoveJobScheduler(ctx context.Context, id string) (bool, error)
+	// PauseJobScheduler removes a scheduler with its next job, and keeps its record for
+	// AddJobScheduler with Resume. It reports whether there was one, or it was paused already.
+	PauseJobScheduler(ctx context.Context, id string, now time.Time) (bool, error)
+	// PausedJobSchedulers reads the paused schedulers with these ids, or without ids all of
+	// them, in the order of their ids.
+	PausedJobSchedulers(ctx context.Context, ids ...string) ([]*SchedulerRecord, error)
 
 	// JobScheduler reads a scheduler. It returns nil if there is none.
 	JobScheduler(ctx context.Context, id string) (*SchedulerRecord, error)
@@ -34,6 +40,9 @@ type Schedulers interface {
 // ErrUnreadable means that the store can't parse the options of a scheduler's job:
 // they are nested too deeply, or have numbers out of range.
 var ErrUnreadable = errors.New("bullmq: Redis can't parse the options of the scheduler's job")
+
+// ErrSchedulerNotPaused means that there is no paused scheduler to resume.
+var ErrSchedulerNotPaused = errors.New("bullmq: the scheduler is not paused")
 
 // SchedulerRepeat determines when a scheduler adds jobs. A field that is not set has
 // the zero value.
@@ -59,6 +68,10 @@ type SchedulerAdd struct {
 	// next run the store computes.
 	Due    time.Time
 	Repeat SchedulerRepeat
+	// Resume puts back a paused scheduler, with its number of iterations. An interval
+	// continues at its times. The error is [ErrSchedulerNotPaused] if there is none. If a scheduler with
+	// this ID exists, it is kept, and the id of its job is not returned.
+	Resume bool
 }
 
 // NextRun is the next run of a scheduler. It is added when a job of the scheduler starts.
@@ -89,4 +102,5 @@ type SchedulerRecord struct {
 	HasOffset  bool   // an offset is stored, which may be 0
 	Data       []byte // JSON; nil if none is stored
 	Opts       []byte // the options of its jobs, JSON; nil if none are stored
+	PausedAt   time.Time
 }

@@ -53,6 +53,39 @@ func (s *suite) schedulers() {
 			Expect(record.Iterations).To(Equal(2))
 		})
 
+		ginkgo.It("that is paused is kept elsewhere, and continues with its number of runs and its times", func() {
+			first := add("often")
+			run := backend.NextRun{SchedulerID: "often", Now: now, ProducerID: first, Data: data, Opts: opts, EveryMillis: 1000}
+			second, err := s.Store.UpdateJobScheduler(s.ctx, run)
+			Expect(err).NotTo(HaveOccurred())
+			before, err := s.Store.JobScheduler(s.ctx, "often")
+			Expect(err).NotTo(HaveOccurred())
+
+			Expect(s.Store.PauseJobScheduler(s.ctx, "often", now)).To(BeTrue())
+			Expect(s.Store.PauseJobScheduler(s.ctx, "often", now)).To(BeTrue())
+			Expect(s.Store.PauseJobScheduler(s.ctx, "none", now)).To(BeFalse())
+			Expect(s.Store.JobScheduler(s.ctx, "often")).To(BeNil())
+			s.expectState(second, backend.Unknown)
+			paused, err := s.Store.PausedJobSchedulers(s.ctx, "none", "often")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(paused).To(HaveLen(1))
+			Expect(paused[0].PausedAt).To(BeTemporally("==", now))
+			paused[0].PausedAt = time.Time{}
+			Expect(paused[0]).To(Equal(before))
+
+			resume := backend.SchedulerAdd{
+				ID: "often", Now: now, Name: "tick", Data: data, Template: `{"attempts":3}`, Opts: opts,
+				Repeat: backend.SchedulerRepeat{Every: time.Second}, Resume: true,
+			}
+			jobID, _, err := s.Store.AddJobScheduler(s.ctx, resume)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(jobID).To(Equal(second))
+			Expect(s.Store.JobScheduler(s.ctx, "often")).To(Equal(before))
+			_, _, err = s.Store.AddJobScheduler(s.ctx, resume)
+			Expect(err).To(MatchError(backend.ErrSchedulerNotPaused))
+			Expect(s.Store.PausedJobSchedulers(s.ctx)).To(BeEmpty())
+		})
+
 		ginkgo.It("can be read alone, and in a list that is sorted by the next run", func() {
 			add("often")
 			_, delay := addHourly()

@@ -27,6 +27,7 @@ local limit = ARGV[12]
 local startDate = ARGV[13]
 local endDate = ARGV[14]
 local offset = ARGV[15]
+local resumed = ARGV[16]
 local function given(argument)
   return argument ~= nil and argument ~= ''
 end
@@ -188,17 +189,38 @@ local function discardJob(base, jobId)
   freeDeduplication(base, jobId, dedupId)
   deleteJob(base .. jobId)
 end
+local function pausedSchedulers(base)
+  return string.sub(base, 1, -2) .. '@x:paused-schedulers'
+end
+local function forgetPaused(base, scheduler)
+  return try('HDEL', pausedSchedulers(base), scheduler) == 1
+end
 local recordKey = KEYS[9] .. ':' .. scheduler
 local trimTo = eventLimit(KEYS[2])
 local prev = tonumber(call('ZSCORE', KEYS[9], scheduler))
 local options = cjson.decode(opts)
 local interval = tonumber(every)
 now = tonumber(now)
+if given(resumed) then
+  local stored = call('HGET', pausedSchedulers(base), scheduler)
+  if not stored then return { '', 0 } end
+  if prev then
+    forgetPaused(base, scheduler)
+    return { '', 1 }
+  end
+  stored = cjson.decode(stored)
+  prev = tonumber(stored[1])
+  call('DEL', recordKey)
+  call('HSET', recordKey, unpack(stored, 3))
+end
+local function giveUp()
+  if given(resumed) then call('DEL', recordKey) end
+end
 local shift, restarted = tonumber(offset), false
 if interval then
   local own = type(options['repeat']) == 'table' and options['repeat'].offset
   local wanted = shift or own or 0
-  local from = prev
+  local from = prev and (given(resumed) and prev - interval or prev)
   if prev and tonumber(unlessWrongType(try('HGET', recordKey, 'every'))) ~= interval then
     from, restarted = nil, true
   end
@@ -228,11 +250,17 @@ end
 local jobId = 'repeat:' .. scheduler .. ':' .. due
 if call('EXISTS', base .. jobId) == 1 then
   if not interval then
-    if not swapped then return -10 end
+    if not swapped then
+      giveUp()
+      return -10
+    end
   else
     local tries = 0
     repeat
-      if tries == 32 then return -11 end
+      if tries == 32 then
+        giveUp()
+        return -11
+      end
       tries = tries + 1
       due = due + interval
       jobId = 'repeat:' .. scheduler .. ':' .. due
@@ -258,6 +286,7 @@ keep('offset', stored or (known[1] and tonumber(known[1])) or nil)
 if template ~= '{}' then keep('opts', template) end
 if data ~= '{}' then keep('data', data) end
 keep('ic', known[2] or 1)
+forgetPaused(base, scheduler)
 call('DEL', recordKey)
 call('HSET', recordKey, unpack(record))
 call('INCR', KEYS[11])

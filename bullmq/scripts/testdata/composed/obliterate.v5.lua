@@ -141,6 +141,7 @@ end
 local function deleteExtensions(base)
   local extension = string.sub(base, 1, -2) .. '@x:'
   try('DEL', extension .. 'events')
+  try('DEL', extension .. 'paused-schedulers')
   local workers, own = try('ZRANGE', extension .. 'workers', 0, -1), extension .. 'worker:'
   for i = 1, #workers do
     if string.sub(workers[i], 1, #own) == own then try('DEL', workers[i]) end

@@ -14,8 +14,15 @@ end
 local function emit(stream, event, ...)
   call('XADD', stream, '*', 'event', event, ...)
 end
+local function pausedSchedulers(base)
+  return string.sub(base, 1, -2) .. '@x:paused-schedulers'
+end
+local function forgetPaused(base, scheduler)
+  return try('HDEL', pausedSchedulers(base), scheduler) == 1
+end
 local due = call('ZSCORE', KEYS[3], scheduler)
-if not due then return 1 end
+local wasPaused = forgetPaused(base, scheduler)
+if not due then return wasPaused and 0 or 1 end
 local jobId = 'repeat:' .. scheduler .. ':' .. due
 if call('ZREM', KEYS[4], jobId) == 1 then
   deleteJob(base .. jobId)
