@@ -72,6 +72,19 @@ func parseAge(text string) (time.Duration, error) {
 	return (days + d).Round(time.Millisecond), nil
 }
 
+// formatShort returns a duration with three digits, such as 1.25 s.
+func formatShort(d time.Duration) string {
+	for _, unit := range []struct {
+		name   string
+		length time.Duration
+	}{{"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}} {
+		if d >= unit.length {
+			return strconv.FormatFloat(float64(d)/float64(unit.length), 'g', 3, 64) + " " + unit.name
+		}
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}
+
 // formatTime returns a time for a reader, and formatClock for a program.
 func formatTime(t time.Time) string  { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 func formatClock(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
@@ -124,7 +137,7 @@ func formatRate(n float64) string {
 }
 
 // bars draws the completed and the failed jobs by minute, given newest first, oldest at the
-// left. The last bar is of a minute that has not ended.
+// left.
 func bars(completed, failed []int) template.HTML {
 	const minutes, height = 60, 20
 	at := func(points []int, i int) int {

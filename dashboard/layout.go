@@ -21,6 +21,7 @@ var navigation = []navLink{
 // queueTabs are the pages of one queue. Path is below that of the queue.
 var queueTabs = []navLink{
 	{"Jobs", nil, []string{"queue"}},
+	{"Metrics", []string{"metrics"}, []string{"queue-metrics"}},
 	{"Schedulers", []string{"schedulers"}, []string{"schedulers", "scheduler"}},
 	{"Dead letters", []string{"dead-letters"}, []string{"dead-letters"}},
 	{"Workers", []string{"workers"}, []string{"workers"}},

@@ -65,7 +65,7 @@ type liveContent interface{ live() livePage }
 
 // liveView is what the layout needs of a live page.
 type liveView struct {
-	Stream string // address
+	Stream string // address; "" if the page is updated by time alone
 	Every  int
 }
 
@@ -77,7 +77,9 @@ func (d *Dashboard) liveOf(content any) *liveView {
 	}
 	tells := page.live()
 	v := &liveView{Stream: d.link("live"), Every: tells.Every}
-	if tells.Topic != allQueues {
+	if tells.Topic == metricsTopic {
+		v.Stream = ""
+	} else if tells.Topic != allQueues {
 		v.Stream += "?" + url.Values{"queue": {tells.Topic}}.Encode()
 	}
 	return v

@@ -89,7 +89,7 @@ func columns() []column {
 		column{Title: "Out/min", Key: "out", Number: true, value: func(q queueRow) float64 { return q.Out }},
 		column{Title: "Oldest", Key: "oldest", Number: true, value: func(q queueRow) float64 { return float64(q.Oldest) }},
 		column{Title: "Failed, 1 h", Key: "ratio", Number: true, value: func(q queueRow) float64 { return q.FailureRatio }},
-		column{Title: "Last hour", Key: "done", value: func(q queueRow) float64 { return float64(sum(q.Completed.Points) + sum(q.Failed.Points)) }},
+		column{Title: "Last hour", Key: "done", value: func(q queueRow) float64 { return float64(sum(q.Done()) + sum(q.Lost())) }},
 		column{Title: "Workers", Key: "workers", Number: true, value: func(q queueRow) float64 { return float64(q.Workers) }},
 	)
 }
@@ -289,8 +289,9 @@ func (g *queueGroup) add(row queueRow) {
 	}
 	s.In, s.Out = addKnown(s.In, row.In), addKnown(s.Out, row.Out)
 	s.Oldest = max(s.Oldest, row.Oldest)
-	s.Completed.Points, s.Failed.Points = addPoints(s.Completed.Points, row.Completed.Points), addPoints(s.Failed.Points, row.Failed.Points)
-	s.FailureRatio = ratio(sum(s.Completed.Points), sum(s.Failed.Points))
+	now := time.Now()
+	s.Completed, s.Failed = bullmq.QueueMetrics{Until: now, Points: addPoints(s.Completed.Points, row.Done())}, bullmq.QueueMetrics{Until: now, Points: addPoints(s.Failed.Points, row.Lost())}
+	s.FailureRatio = ratio(sum(s.Done()), sum(s.Lost()))
 	for of, has := range map[*int]bool{&g.Paused: row.Paused, &g.Limited: row.LimitedFor > 0, &g.Stuck: row.Stuck(), &g.Unread: row.Err != nil} {
 		if has {
 			*of++
@@ -319,7 +320,7 @@ func addPoints(a, b []int) []int {
 func (d *Dashboard) rowOf(summary bullmq.QueueSummary, workers int) queueRow {
 	row := queueRow{QueueSummary: summary, Workers: workers}
 	row.Oldest = max(summary.Ages[bullmq.StateWaiting], summary.Ages[bullmq.StatePrioritized])
-	row.FailureRatio = ratio(sum(summary.Completed.Points), sum(summary.Failed.Points))
+	row.FailureRatio = ratio(sum(row.Done()), sum(row.Lost()))
 	row.In, row.Out = d.rates.of(summary)
 	return row
 }
@@ -330,6 +331,28 @@ func ratio(completed, failed int) float64 {
 		return -1
 	}
 	return float64(failed) / float64(completed+failed)
+}
+
+// Done returns the jobs that have completed in each of the last 60 minutes that have ended,
+// newest first, and Lost those that have failed.
+func (r queueRow) Done() []int { return lastHour(r.Completed) }
+func (r queueRow) Lost() []int { return lastHour(r.Failed) }
+
+// lastHour returns the points of the last 60 minutes that have ended. Workers store a point
+// when a job finishes in a later minute, so that those of an idle queue end in the past.
+func lastHour(m bullmq.QueueMetrics) []int {
+	if len(m.Points) == 0 {
+		return nil
+	}
+	const minutes = 60
+	all := make([]int, minutes)
+	idle := int(time.Now().Truncate(time.Minute).Sub(m.Until.Truncate(time.Minute)) / time.Minute)
+	for i, n := range m.Points {
+		if at := i + idle; at >= 0 && at < minutes {
+			all[at] = n
+		}
+	}
+	return all
 }
 
 // Percent returns the failure ratio in percent.

@@ -78,11 +78,8 @@ func (r *rates) of(summary bullmq.QueueSummary) (in, out float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	in, out = -1, -1
-	if points := summary.Completed.Points; len(points) > 1 {
-		out = float64(points[1]) // the last minute that has ended
-		if len(summary.Failed.Points) > 1 {
-			out += float64(summary.Failed.Points[1])
-		}
+	if row := (queueRow{QueueSummary: summary}); len(summary.Completed.Points)+len(summary.Failed.Points) > 0 {
+		out = float64(sum(row.Done()[:min(1, len(row.Done()))]) + sum(row.Lost()[:min(1, len(row.Lost()))])) // of the last minute that has ended
 	}
 	samples := r.queues[summary.Name]
 	if len(samples) == 0 || summary.Err != nil {

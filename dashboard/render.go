@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -160,7 +161,15 @@ func (d *Dashboard) link(parts ...string) string {
 var pages = func() map[string]*template.Template {
 	functions := template.FuncMap{
 		"link": func(...string) string { return "" }, "now": time.Now, "may": func(string, string, string) bool { return false }, // see templates
-		"count": formatCount, "number": number, "age": formatAge, "time": formatTime, "clock": formatClock, "bars": bars, "rate": formatRate, "onlyQueues": func() (all []pair) {
+		"count": formatCount, "number": number, "age": formatAge, "time": formatTime, "clock": formatClock, "bars": bars, "rate": formatRate, "brief": formatShort, "total": sum,
+		"newestFirst": func(all []bucket) []bucket { all = slices.Clone(all); slices.Reverse(all); return all },
+		"cells": func(of string, p percentiles) any {
+			return struct {
+				Of string
+				P  percentiles
+			}{of, p}
+		},
+		"onlyQueues": func() (all []pair) {
 			for _, o := range onlyQueues {
 				all = append(all, pair{o.key, o.title})
 			}

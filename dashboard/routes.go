@@ -16,6 +16,8 @@ func (d *Dashboard) routes() {
 	d.page("/{$}", "overview", d.overview)
 	d.page("/queues/{queue}", "queue", d.sharing(d.queue))
 	d.page("/queues/{queue}/jobs/{job}", "job", d.job)
+	d.page("/metrics", "metrics", d.fleetMetrics)
+	d.page("/queues/{queue}/metrics", "metrics", d.queueMetrics)
 	d.page("/workers", "workers", d.workers)
 	d.page("/queues/{queue}/workers", "workers", d.queueWorkers)
 	d.page("/queues/{queue}/jobs/{job}/flow", "flow", d.flow)

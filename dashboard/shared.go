@@ -26,7 +26,7 @@ type model struct {
 
 const (
 	readEvery = time.Second
-	keepFor   = 10 * time.Second
+	keepFor   = metricsEvery
 )
 
 // live is the header of requests by which assets/live.js updates a page.
@@ -67,13 +67,16 @@ func (s *shared) join(topic, key string, changed time.Time, read func(*model)) *
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	begin := now
+	begin, every := now, readEvery
+	if topic == metricsTopic { // its pages need no more
+		every = metricsEvery
+	}
 	if m := s.models[key]; m != nil {
-		if age := now.Sub(m.begun); age < readEvery {
+		if age := now.Sub(m.begun); age < every {
 			if age < 0 || m.begun.After(changed) { // a read that has not begun sees all changes
 				return m
 			}
-			begin = m.begun.Add(readEvery)
+			begin = m.begun.Add(every)
 		}
 	}
 	if s.models == nil {

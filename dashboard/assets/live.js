@@ -26,6 +26,7 @@
 	const showState = () => {
 		if (paused) show("off", "Paused", "The page is not updated. Press to update it.");
 		else if (source && source.readyState === EventSource.OPEN) show("on", "Live", "The page is updated when something changes. Press to pause.");
+		else if (!main.dataset.live) show("on", "Live", "The page is updated every " + main.dataset.every / 1000 + " seconds. Press to pause.");
 		else show("poll", "Every 5 s", "There is no stream of changes, so the page is updated every 5 seconds. Press to pause.");
 	};
 
@@ -82,6 +83,7 @@
 		if (paused || document.hidden) return;
 		const every = Number(main.dataset.every);
 		if (every) poll = setInterval(refresh, every);
+		if (!main.dataset.live) return;
 		const opened = new EventSource(main.dataset.live);
 		source = opened;
 		opened.addEventListener("open", () => {

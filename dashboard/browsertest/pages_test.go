@@ -34,6 +34,8 @@ var pages = []shown{
 	{title: "large job", path: job(hostileQueue, "large"), text: "many bytes"},
 	{title: "deep job", path: job(hostileQueue, "deep"), text: "deep"},
 	{title: "broken job", path: job(hostileQueue, "broken"), text: "name"},
+	{title: "metrics", path: to("/metrics"), text: "all queues"},
+	{title: "queue's metrics", path: to("/queues/orders/metrics"), text: "By name"},
 	{title: "workers", path: to("/workers"), text: "mailer"},
 	{title: "schedulers", path: to("/schedulers"), text: "weekdays"},
 	{title: "queue's schedulers", path: to("/queues/reports/schedulers"), text: "every-quarter"},
