@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net"
@@ -157,6 +158,39 @@ func (d *Dashboard) shownOptions(r *http.Request, job *bullmq.Job) []byte {
 	delete(options, "parent")
 	text, _ := json.Marshal(options) // can't fail
 	return text
+}
+
+// mayRemoveChildren returns an error if the children of a job are in queues in which the user may
+// not remove jobs.
+func (s *subject) mayRemoveChildren(ctx context.Context, job *bullmq.Job) error {
+	d := s.dashboard
+	if d.o.Access == nil && d.o.Queues == nil {
+		return nil
+	}
+	counts, err := job.DependencyCounts(ctx)
+	if err != nil || counts == (bullmq.DependencyCounts{}) {
+		return err
+	}
+	tree, err := bullmq.ReadFlowTree(ctx, d.connection, bullmq.FlowTreeQuery{QueueName: s.name, Prefix: d.o.Prefix, ID: job.ID})
+	if err != nil {
+		return err
+	}
+	if tree.LeftOut > 0 {
+		return refused{errors.New("the job has too many children to check whether you may remove them: keep the children")}
+	}
+	may := map[string]bool{s.name: true}
+	nodes := []*bullmq.FlowTreeNode{tree.Root}
+	for len(nodes) > 0 {
+		node := nodes[0]
+		nodes = append(nodes[1:], node.Children...)
+		if _, known := may[node.QueueName]; !known {
+			may[node.QueueName] = d.catalog.shows(node.QueueName) && d.mayUse(s.request, Use{Action: "remove", Queue: node.QueueName}) == nil
+		}
+		if node.Prefix != d.o.Prefix || !may[node.QueueName] {
+			return refused{errors.New("the job has children in a queue in which you may not remove jobs: keep the children")}
+		}
+	}
+	return nil
 }
 
 // errHiddenData refuses to search redacted data. The number of matches would tell what it contains.

@@ -119,6 +119,29 @@ var _ = Describe("Options.Access", func() {
 		Expect(s.queue("orders").Count(ctx)).To(Equal(1))
 	})
 
+	It("must permit removing in the queues of the children that a job would take along", func() {
+		s := open(&dashboard.Options{Access: only("orders", "items")})
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: s.connection})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		_, err = flows.Add(ctx, bullmq.Flow{Name: "order", QueueName: "orders", Options: &bullmq.JobOptions{JobID: "top"}, Children: []bullmq.Flow{
+			{Name: "item", QueueName: "items", Children: []bullmq.Flow{{Name: "pay", QueueName: "salaries"}}},
+		}})
+		Expect(err).NotTo(HaveOccurred())
+		response, text := s.post("/queues/orders/actions/remove", url.Values{"job": {"top"}})
+		Expect(response.StatusCode).To(Equal(http.StatusForbidden))
+		Expect(text).To(ContainSubstring("keep the children"))
+		Expect(text).NotTo(ContainSubstring("salaries"))
+		Expect(s.queue("salaries").Count(ctx)).To(Equal(1))
+		response, _ = s.post("/queues/orders/actions/remove", url.Values{"job": {"top"}, "keep": {"1"}})
+		Expect(response.StatusCode).To(Equal(http.StatusOK))
+		Expect(s.queue("salaries").Count(ctx)).To(Equal(1))
+		_, err = flows.Add(ctx, bullmq.Flow{Name: "order", QueueName: "orders", Options: &bullmq.JobOptions{JobID: "own"}, Children: []bullmq.Flow{{Name: "item", QueueName: "items"}}})
+		Expect(err).NotTo(HaveOccurred())
+		_, text = s.post("/queues/orders/actions/remove", url.Values{"job": {"own"}})
+		Expect(text).To(ContainSubstring("1 job removed."))
+	})
+
 	It("does not show the stored data in the form that edits it, if it is redacted", func() {
 		s := open(&dashboard.Options{Redact: func(string, string, []byte) []byte { return []byte(`"hidden"`) }})
 		_, err := s.queue("orders").Add(ctx, "pay", "the secret", nil)

@@ -69,7 +69,6 @@ var jobActions = []action{
 			{Name: "value", Label: "Data", Kind: "json", Required: true},
 			{Name: "was", Kind: "hidden"},
 		},
-		warn:   "A handler that runs already keeps the data with which it has started.",
 		values: currentData, plan: planEdit, do: editData,
 	},
 	eachJob{
@@ -104,7 +103,14 @@ var jobActions = []action{
 		fields: []field{{Name: "keep", Label: "Keep the children", Kind: "check", Hint: "Otherwise the children in a flow are removed too, in all queues."}},
 		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
 			options := &bullmq.RemoveOptions{KeepChildren: s.checked("keep")}
-			return func(ctx context.Context, job *bullmq.Job) error { return s.queue.Remove(ctx, job.ID, options) }, nil
+			return func(ctx context.Context, job *bullmq.Job) error {
+				if !options.KeepChildren {
+					if err := s.mayRemoveChildren(ctx, job); err != nil {
+						return err
+					}
+				}
+				return s.queue.Remove(ctx, job.ID, options)
+			}, nil
 		},
 	}.action(),
 }
@@ -335,7 +341,7 @@ func planEdit(ctx context.Context, s *subject) (string, error) {
 		}
 	}
 	plan, err := s.selected(ctx)
-	plan = "Replace the data of " + plan
+	plan = "Replace the data of " + plan + " A handler that runs already keeps the data with which it has started."
 	if s.dashboard.o.Redact != nil {
 		plan += " The stored data is hidden. What you write replaces it whole."
 	}
