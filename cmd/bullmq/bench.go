@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -26,6 +25,8 @@ const (
 	benchBulk            = 1000 // jobs in a call that adds
 	benchCleanup         = 30 * time.Second
 )
+
+const noEviction = "noeviction" // the policy that BullMQ needs
 
 // benchmark is a run of bench.
 type benchmark struct {
@@ -70,11 +71,11 @@ func newBench(c *client) *cobra.Command {
 				return err
 			}
 			defer end()
-			policy, err := c.memoryPolicy(ctx)
+			policy, err := memoryPolicy(ctx, connection)
 			if err != nil {
 				return err
 			}
-			if policy != "noeviction" && !anyPolicy {
+			if policy != noEviction && !anyPolicy {
 				return fmt.Errorf("bullmq: bench: the memory policy of this Redis is %s, with which it may remove keys of other programs to make room: choose a Redis with noeviction, or give --any-policy", printable(cmp.Or(policy, "not known"), longestCell))
 			}
 			b.connection, b.prefix = connection, c.prefix
@@ -111,24 +112,18 @@ func (b *benchmark) check() error {
 	return nil
 }
 
-// memoryPolicy returns what Redis does when its memory is full; "" if it does not tell.
-func (c *client) memoryPolicy(ctx context.Context) (string, error) {
-	option, err := c.option()
-	if err != nil {
-		return "", err
+// memoryPolicy returns what Redis does when its memory is full; "" if it does not tell. On a
+// cluster it is the first policy other than noeviction.
+func memoryPolicy(ctx context.Context, connection *bullmq.Connection) (policy string, err error) {
+	nodes, err := connection.Nodes(ctx)
+	for _, node := range nodes {
+		if node.Err == nil && !node.Replica {
+			if policy = node.EvictionPolicy; policy != noEviction {
+				break
+			}
+		}
 	}
-	redis, err := rueidis.NewClient(option)
-	if err != nil {
-		return "", fmt.Errorf("bullmq: bench: connect to Redis: %w", err)
-	}
-	defer redis.Close()
-	text, err := redis.Do(ctx, redis.B().Info().Section("memory").Build()).ToString()
-	if err != nil {
-		return "", ctx.Err() // INFO may be forbidden
-	}
-	_, after, _ := strings.Cut(text, "\nmaxmemory_policy:")
-	policy, _, _ := strings.Cut(after, "\r")
-	return policy, nil
+	return policy, err
 }
 
 // run runs the benchmark, and removes its queue.

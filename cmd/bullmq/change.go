@@ -56,6 +56,7 @@ type result struct {
 	Done    int               `json:"done"`
 	Gone    int               `json:"gone,omitempty"`
 	Failed  map[string]string `json:"failed,omitempty"`
+	Jobs    []string          `json:"jobs,omitempty"` // that were added
 	More    bool              `json:"more,omitempty"`
 	DryRun  bool              `json:"dryRun,omitempty"`
 }
@@ -84,6 +85,9 @@ func (c *client) reportOf(command *cobra.Command, one, many, done string, r resu
 		_, _ = fmt.Fprintf(out, "%s would be %s; nothing was changed\n", count(r.Matched-len(r.Failed), one, many), done)
 	} else {
 		_, _ = fmt.Fprintf(out, "%d of %s %s\n", r.Done, count(r.Matched, one, many), done)
+		for _, id := range r.Jobs {
+			_, _ = fmt.Fprintln(out, "added job", printable(id, longestCell))
+		}
 	}
 	if r.More {
 		_, _ = fmt.Fprintln(command.ErrOrStderr(), "There may be more jobs that match: raise --max-read or --timeout, or repeat the command.")

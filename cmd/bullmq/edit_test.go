@@ -101,7 +101,27 @@ var _ = Describe("The commands for schedulers", func() {
 		Expect(errors).To(ContainSubstring("raise --limit"))
 		n.run(3, "schedulers", "reports", "none")
 
+		n.run(0, "scheduler", "pause", "reports", "nightly")
+		Expect(n.call("schedulersCount", map[string]any{"queue": "reports"})).To(Equal(1.0))
+		Expect(onTerminal(n.command("schedulers", "reports"), "")).To(MatchRegexp(`(?m)^beat .*\nnightly .* paused +\d+$`))
+		output, _ = n.run(0, "schedulers", "reports", "nightly")
+		Expect(lines(output)).To(HaveExactElements(And(HaveKey("paused"), Not(HaveKey("next")))))
+		output, _ = n.run(0, "scheduler", "run", "reports", "nightly", "beat")
+		added := lines(output)[0]["jobs"].([]any)
+		Expect(added).To(HaveLen(2))
+		for _, id := range added {
+			Expect(n.call("state", map[string]any{"queue": "reports", "id": id})).To(Equal("waiting"))
+		}
+		n.run(3, "scheduler", "run", "reports", "none")
+		n.run(3, "scheduler", "pause", "reports", "none")
+		n.run(3, "scheduler", "resume", "reports", "none")
+		Expect(onTerminal(n.command("scheduler", "resume", "reports", "nightly"), "")).To(ContainSubstring("1 of 1 scheduler resumed"))
+		Expect(n.call("schedulersCount", map[string]any{"queue": "reports"})).To(Equal(2.0))
+
 		before := n.dump()
+		for _, verb := range []string{"pause", "resume", "run"} {
+			n.run(0, "scheduler", verb, "reports", "nightly", "--dry-run")
+		}
 		output, _ = n.run(1, "scheduler", "remove", "reports", "nightly", "none", "--dry-run")
 		Expect(lines(output)).To(HaveExactElements(And(HaveKeyWithValue("matched", 2.0), HaveKeyWithValue("failed", HaveKey("none")))))
 		Expect(n.dump()).To(Equal(before))

@@ -28,6 +28,7 @@ type schedulerLine struct {
 	Words      string          `json:"words,omitempty"` // the schedule in English
 	Limit      int             `json:"limit,omitempty"`
 	EndDate    time.Time       `json:"endDate,omitzero"`
+	Paused     time.Time       `json:"paused,omitzero"` // since when it is paused
 	Next       time.Time       `json:"next,omitzero"`
 	NextTimes  []time.Time     `json:"nextTimes,omitempty"`
 	Iterations int             `json:"iterations"`
@@ -37,7 +38,10 @@ type schedulerLine struct {
 func lineOfScheduler(s *bullmq.Scheduler, next int) schedulerLine {
 	line := schedulerLine{
 		ID: s.ID, Name: s.Name, Pattern: s.Repeat.Pattern, TimeZone: s.Repeat.TimeZone, EveryMS: s.Repeat.Every.Milliseconds(),
-		Limit: s.Repeat.Limit, EndDate: s.Repeat.EndDate, Next: s.Next, Iterations: s.Iterations, Data: s.Data,
+		Limit: s.Repeat.Limit, EndDate: s.Repeat.EndDate, Paused: s.PausedAt, Next: s.Next, Iterations: s.Iterations, Data: s.Data,
+	}
+	if !s.PausedAt.IsZero() {
+		line.Next = time.Time{} // when the job would have run that the pause has removed
 	}
 	switch {
 	case s.Repeat.Every > 0:
@@ -45,7 +49,7 @@ func lineOfScheduler(s *bullmq.Scheduler, next int) schedulerLine {
 	case s.Repeat.Pattern != "":
 		line.Words, _ = cronwords.Describe(s.Repeat.Pattern) // "" if it can't be parsed
 	}
-	if next > 1 {
+	if next > 1 && s.PausedAt.IsZero() {
 		line.NextTimes = nextTimes(s, next)
 	}
 	return line
@@ -69,7 +73,7 @@ func nextTimes(s *bullmq.Scheduler, count int) (times []time.Time) {
 		after = func(t time.Time) (time.Time, bool) { return pattern.Next(t, zone) }
 	}
 	for at, ok := s.Next, true; ok && len(times) < count && (s.Repeat.EndDate.IsZero() || !at.After(s.Repeat.EndDate)); at, ok = after(at) {
-		times = append(times, at)
+		times = append(times, at.UTC())
 	}
 	return times
 }
@@ -86,6 +90,9 @@ func (l schedulerLine) row() []string {
 			next = "due"
 		}
 	}
+	if !l.Paused.IsZero() {
+		next = "paused"
+	}
 	return []string{l.ID, l.Name, schedule, next, fmt.Sprint(l.Iterations)}
 }
 
@@ -94,7 +101,7 @@ func newSchedulers(c *client) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "schedulers QUEUE [ID...]",
 		Short: "List the schedulers of a queue, the next one first",
-		Long: "List the schedulers of a queue, the next one first, or those with the given ids.\n\n" +
+		Long: "List the schedulers of a queue, the next one first and paused ones last, or those with the given ids.\n\n" +
 			"With --next it lists the times of their next jobs too. bullmq scheduler changes a scheduler.",
 		Example: "  bullmq schedulers reports nightly --next 10",
 		Args:    cobra.MinimumNArgs(1),
@@ -106,17 +113,8 @@ func newSchedulers(c *client) *cobra.Command {
 				return usageError{errors.New("--next is at most 1000")}
 			}
 			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
-				var schedulers []*bullmq.Scheduler
-				var err error
-				if ids := args[1:]; len(ids) > 0 {
-					for _, id := range ids {
-						s, failed := queue.Scheduler(ctx, id)
-						if failed != nil {
-							return failed
-						}
-						schedulers = append(schedulers, s)
-					}
-				} else if schedulers, err = queue.Schedulers(ctx, bullmq.Page{Limit: limit + 1, Ascending: true}); err != nil {
+				schedulers, err := schedulersOf(ctx, queue, args[1:], limit+1)
+				if err != nil {
 					return err
 				}
 				if len(args) == 1 && len(schedulers) > limit {
@@ -139,6 +137,29 @@ func newSchedulers(c *client) *cobra.Command {
 	return command
 }
 
+// schedulersOf returns the schedulers with the ids, or all, with those that are paused.
+func schedulersOf(ctx context.Context, queue *bullmq.Queue, ids []string, limit int) (all []*bullmq.Scheduler, err error) {
+	paused, err := queue.PausedSchedulers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		all, err := queue.Schedulers(ctx, bullmq.Page{Limit: limit, Ascending: true})
+		return append(all, paused...), err
+	}
+	for _, id := range ids {
+		s, err := queue.Scheduler(ctx, id)
+		if at := slices.IndexFunc(paused, func(s *bullmq.Scheduler) bool { return s.ID == id }); at >= 0 && errors.Is(err, bullmq.ErrSchedulerNotFound) {
+			s, err = paused[at], nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
 // writeTimes writes a line for each next time of each scheduler, in the zone of the terminal.
 func (c *client) writeTimes(command *cobra.Command, lines []schedulerLine) error {
 	type row struct {
@@ -158,15 +179,29 @@ func (c *client) writeTimes(command *cobra.Command, lines []schedulerLine) error
 	})
 }
 
-// schedulerAction is a command that changes schedulers.
+// schedulerAction is a command that changes schedulers. do returns the id of a job that it has
+// added.
 type schedulerAction struct {
-	verb, done, short string
-	do                func(ctx context.Context, queue *bullmq.Queue, id string) error
+	verb, done, short, long string
+	do                      func(ctx context.Context, queue *bullmq.Queue, id string) (job string, err error)
 }
 
 var schedulerActions = []schedulerAction{
-	{"remove", "removed", "Remove schedulers with their next jobs", func(ctx context.Context, queue *bullmq.Queue, id string) error {
-		return queue.RemoveScheduler(ctx, id)
+	{"remove", "removed", "Remove schedulers with their next jobs", "", func(ctx context.Context, queue *bullmq.Queue, id string) (string, error) {
+		return "", queue.RemoveScheduler(ctx, id)
+	}},
+	{"pause", "paused", "Pause schedulers, which then add no jobs", "The next job of a scheduler is removed. A service that upserts the scheduler when it starts ends the pause.", func(ctx context.Context, queue *bullmq.Queue, id string) (string, error) {
+		return "", queue.PauseScheduler(ctx, id)
+	}},
+	{"resume", "resumed", "Resume paused schedulers", "Runs that were missed are not made up for.", func(ctx context.Context, queue *bullmq.Queue, id string) (string, error) {
+		return "", queue.ResumeScheduler(ctx, id)
+	}},
+	{"run", "run", "Add a job of each scheduler now", "It does not change when the schedulers add jobs. They may be paused.", func(ctx context.Context, queue *bullmq.Queue, id string) (string, error) {
+		job, err := queue.RunScheduler(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		return job.ID, nil
 	}},
 }
 
@@ -195,6 +230,7 @@ func newSchedulerAction(c *client, a schedulerAction) *cobra.Command {
 	command := &cobra.Command{
 		Use:   a.verb + " QUEUE ID...",
 		Short: a.short,
+		Long:  strings.TrimSpace(a.short + ".\n\n" + a.long),
 		Args:  cobra.MinimumNArgs(2),
 		RunE: func(command *cobra.Command, args []string) error {
 			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
@@ -202,15 +238,18 @@ func newSchedulerAction(c *client, a schedulerAction) *cobra.Command {
 				r := result{Matched: len(ids), DryRun: dry}
 				var absent error
 				for _, id := range ids {
-					_, err := queue.Scheduler(ctx, id)
-					if err == nil && !dry {
-						err = a.do(ctx, queue, id)
-					}
-					switch {
-					case err != nil:
-						r.fail(id, err)
-					case !dry:
+					var job string
+					var err error
+					if dry {
+						_, err = schedulersOf(ctx, queue, []string{id}, 0)
+					} else if job, err = a.do(ctx, queue, id); err == nil {
 						r.Done++
+					}
+					if job != "" {
+						r.Jobs = append(r.Jobs, job)
+					}
+					if err != nil {
+						r.fail(id, err)
 					}
 					if errors.Is(err, bullmq.ErrSchedulerNotFound) {
 						absent = err
