@@ -90,9 +90,7 @@ func fontConfiguration(cache string) string {
 <dir>%s</dir>
 <cachedir>%s/fonts</cachedir>
 <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
-<alias><family>ui-monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
-<alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
-<alias><family>system-ui</family><prefer><family>DejaVu Sans</family></prefer></alias>
+<match target="pattern"><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match>
 </fontconfig>`, fontFolder, cache)
 }
 
@@ -130,6 +128,9 @@ func (v view) String() string {
 // views are those in which the layout of each page is checked.
 var views = []view{{width: 1280}, {width: 1280, dark: true}, {width: 400}, {width: 400, dark: true}}
 
+// widths are those in which the layout is compared with a reference.
+var widths = []view{{width: 1280}, {width: 400}}
+
 // tab is a tab of the browser. It collects what is wrong with the pages that it loads.
 type tab struct {
 	ctx context.Context
@@ -153,6 +154,8 @@ func (c *chromium) open(v view) *tab {
 	t.do(call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
 		document.addEventListener('securitypolicyviolation', event =>
 			console.error('policy violated: ' + event.violatedDirective + ' ' + event.blockedURI + ' ' + event.sample));`}))
+	// Several tabs have the focus at the same time.
+	t.do(call(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
 	t.look(v)
 	return t
 }
@@ -200,6 +203,8 @@ func (t *tab) listen(event any) {
 		if !e.Canceled {
 			note("a request failed: %s", e.ErrorText)
 		}
+	case *page.EventJavascriptDialogOpening:
+		note("a script of the data runs: %s", e.Message)
 	case *runtime.EventExceptionThrown:
 		note("exception: %s", exceptionText(e.ExceptionDetails))
 	case *runtime.EventConsoleAPICalled:

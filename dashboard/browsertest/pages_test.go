@@ -3,6 +3,9 @@ package browsertest
 import (
 	_ "embed"
 	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
 
 	"github.com/chromedp/chromedp"
 	. "github.com/onsi/ginkgo/v2"
@@ -43,6 +46,11 @@ var pages = []shown{
 	{title: "hostile scheduler", path: func(w *world) string { return w.at("/queues/reports/schedulers", hostileName) }, text: hostileName},
 	{title: "dead letters", path: to("/dead-letters"), text: "payments-dead"},
 	{title: "queue's dead letters", path: to("/queues/payments-dead/dead-letters"), text: "the card has expired"},
+	{title: "routes and shards", path: to("/routes"), text: "thumbnails"},
+	{title: "queue's routes", path: to("/queues/thumbnails/routes"), text: "us-east"},
+	{title: "flow", path: flowOf("flow"), text: "advertise"},
+	{title: "child's flow", path: func(w *world) string { return w.at("/queues/mails/jobs", w.ids["child"]) + "/flow" }, text: "confirm"},
+	{title: "queue's workers", path: to("/queues/orders/workers"), text: "packer"},
 	{title: "retry confirmation", path: to("/queues/orders/actions/retry?state=failed&all=1"), text: "2 jobs"},
 	{title: "pause confirmation", path: to("/queues/orders/actions/pause"), text: "orders"},
 	{title: "missing queue", path: to("/queues/none"), text: "none", status: 404},
@@ -55,6 +63,11 @@ func to(path string) func(*world) string { return func(w *world) string { return
 // job returns a function for the page of a job of world.ids.
 func job(queue, what string) func(*world) string {
 	return func(w *world) string { return w.at("/queues", queue, "jobs", w.ids[what]) }
+}
+
+// flowOf returns a function for the page of a flow.
+func flowOf(what string) func(*world) string {
+	return func(w *world) string { return w.at("/queues/shipping/jobs", w.ids[what]) + "/flow" }
 }
 
 var (
@@ -96,6 +109,10 @@ var _ = Describe("The page", func() {
 				}
 			})
 
+			It("shows markup in names and data as text", func() {
+				Expect(eval[[]string](tab, `[...document.querySelectorAll('script:not([src]), img, iframe, [onerror], [onload], main i, a[href^="javascript:"]')].map(e => e.outerHTML)`)).To(BeEmpty())
+			})
+
 			It("is operated by keyboard, and shows the focus", func() {
 				tab.look(views[0])
 				n := eval[int](tab, "("+focusScript+")()")
@@ -103,6 +120,14 @@ var _ = Describe("The page", func() {
 					tab.do(chromedp.KeyEvent("\t"))
 				}
 				Expect(eval[[]string](tab, "window.walk.report()")).To(BeEmpty())
+			})
+
+			It("has the layout of its reference, wide and narrow", func() {
+				for _, v := range widths {
+					tab.look(v)
+					tab.load(p.path(shop))
+					Expect(compare(p.title, v, skeleton(tab))).To(BeEmpty(), "in %s; if this is meant to be: make browser FLAGS=-update", v)
+				}
 			})
 
 			It("can be read without JavaScript", func() {
@@ -114,4 +139,34 @@ var _ = Describe("The page", func() {
 			})
 		})
 	}
+})
+
+var variablePart = regexp.MustCompile(`/(queues|jobs|schedulers|actions)/[^/]+`)
+
+// pattern returns the path of an address with its variable parts left out.
+func pattern(address string) string {
+	parsed, err := url.Parse(address)
+	Expect(err).NotTo(HaveOccurred())
+	return variablePart.ReplaceAllString(parsed.EscapedPath(), "/$1/*")
+}
+
+var _ = Describe("The list of pages", func() {
+	It("has each page that a link of another one leads to", func() {
+		known := map[string]bool{}
+		for _, p := range pages {
+			known[pattern(p.path(shop))] = true
+		}
+		t := browser.open(views[0])
+		for _, p := range pages {
+			if p.status != 0 {
+				continue
+			}
+			t.load(p.path(shop))
+			for _, address := range eval[[]string](t, `[...document.querySelectorAll('a[href]')].map(e => e.getAttribute('href'))`) {
+				if strings.HasPrefix(address, "/") && !strings.Contains(address, "/raw/") {
+					Expect(known).To(HaveKey(pattern(address)), "add it to pages; the page %q has a link to %s", p.title, address)
+				}
+			}
+		}
+	})
 })

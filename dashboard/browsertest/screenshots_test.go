@@ -9,10 +9,13 @@ import (
 	"image/draw"
 	"image/png"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	. "github.com/onsi/ginkgo/v2"
@@ -60,4 +63,58 @@ func compress(picture []byte) ([]byte, error) {
 	var out bytes.Buffer
 	err = (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, reduced)
 	return out.Bytes(), err
+}
+
+// pictures are the screenshots of the documentation.
+var pictures = []struct {
+	name string
+	path func(*world) string
+}{
+	{"overview", to("/")},
+	{"queue", to("/queues/orders?state=waiting")},
+	{"job", job("orders", "completed")},
+	{"flow", flowOf("flow")},
+}
+
+var _ = Describe("The pictures of the documentation", Label("screenshots"), func() {
+	It("are taken in light and dark, and are small", func() {
+		w := openWorld(nil)
+		w.odd = "wrap"
+		w.fill()
+		w.measured("orders", 40, 2)
+		w.measured("mails", 25, 5)
+		t := browser.open(view{width: 1280, height: 720})
+		for _, p := range pictures {
+			for _, dark := range []bool{false, true} {
+				t.look(view{width: 1280, height: 720, dark: dark})
+				t.load(p.path(w))
+				high := eval[int64](t, "Math.ceil(document.querySelector('body > footer').getBoundingClientRect().bottom)")
+				t.look(view{width: 1280, height: min(high, 720), dark: dark})
+				t.settle()
+				suffix := ""
+				if dark {
+					suffix = "-dark"
+				}
+				screenshot(t, "dashboard-"+p.name+suffix+".png")
+			}
+		}
+	})
+})
+
+// measured stores the metrics of an hour, as workers do.
+func (w *world) measured(queue string, completed, failed int) {
+	GinkgoHelper()
+	for state, n := range map[string]int{"completed": completed, "failed": failed} {
+		key := "bull:" + queue + ":metrics:" + state
+		push := []string{"RPUSH", key + ":data"}
+		sum := 0
+		for i := range 60 {
+			points := max(0, n+int(float64(n)/2*math.Sin(float64(i)/6)+float64(i*7919%11)-5))
+			sum += points
+			push = append(push, strconv.Itoa(points))
+		}
+		w.command("DEL", key+":data")
+		w.command(push...)
+		w.command("HSET", key, "count", strconv.Itoa(sum), "prevTS", strconv.FormatInt(time.Now().UnixMilli(), 10), "prevCount", strconv.Itoa(sum))
+	}
 }

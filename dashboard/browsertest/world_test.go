@@ -27,6 +27,7 @@ type world struct {
 	web        *httptest.Server
 	queues     map[string]*bullmq.Queue
 	ids        map[string]string // ids of jobs, by what they show
+	odd        string            // name of some jobs and schedulers
 }
 
 // openWorld opens an empty world until the spec or the suite ends.
@@ -145,6 +146,9 @@ const (
 func (w *world) fill() {
 	GinkgoHelper()
 	ctx := w.ctx
+	if w.odd == "" {
+		w.odd = hostileName
+	}
 	end := make(chan struct{}) // of the job that is active
 	w.work("orders", "packer", func(ctx context.Context, job *bullmq.Job) (any, error) {
 		switch job.Name {
@@ -188,7 +192,7 @@ func (w *world) fill() {
 
 	// The reports have schedulers, and no worker.
 	for id, repeat := range map[string]bullmq.Repeat{
-		"every-quarter": {Every: 15 * time.Minute, Offset: time.Minute}, "weekdays": {Pattern: "0 30 9 * * 1-5", TimeZone: "Europe/Berlin"}, hostileName: {Pattern: "0 0 1 1 *", TimeZone: "UTC"},
+		"every-quarter": {Every: 15 * time.Minute, Offset: time.Minute}, "weekdays": {Pattern: "0 30 9 * * 1-5", TimeZone: "Europe/Berlin"}, w.odd: {Pattern: "0 0 1 1 *", TimeZone: "UTC"},
 	} {
 		_, err := w.queue("reports").UpsertScheduler(ctx, id, repeat, &bullmq.JobTemplate{Name: "report", Data: map[string]any{"kind": id}})
 		Expect(err).NotTo(HaveOccurred())
@@ -197,7 +201,25 @@ func (w *world) fill() {
 	Expect(w.queue("reports").SetGlobalConcurrency(ctx, 4)).To(Succeed())
 	w.flow()
 	w.deadLetters("payments", "payments-dead")
-	w.hostile()
+	w.shares()
+	if w.odd == hostileName {
+		w.hostile()
+	}
+}
+
+// shares makes a queue with a route that no worker serves, and a queue of three shards.
+func (w *world) shares() {
+	GinkgoHelper()
+	for range 2 {
+		w.add("thumbnails", "scale", map[string]any{"width": 200}, &bullmq.JobOptions{Target: &bullmq.Target{Capabilities: []string{"gpu"}, Region: "us-east"}})
+	}
+	clicks, err := bullmq.NewShardedQueue(w.ctx, "clicks", 3, &bullmq.ShardedQueueOptions{Connections: []*bullmq.Connection{w.connection}})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(clicks.Close)
+	for i := range 6 {
+		_, err := clicks.Add(w.ctx, "count", map[string]any{"click": i}, nil)
+		Expect(err).NotTo(HaveOccurred())
+	}
 }
 
 // flow makes a flow with children that are completed, failed, ignored and pending.
@@ -211,7 +233,7 @@ func (w *world) flow() {
 		{Name: "confirm", QueueName: "mails", Data: map[string]any{"sequence": 3}},
 		{Name: "advertise", QueueName: "mails", Data: fails, Options: &bullmq.JobOptions{OnFailure: bullmq.IgnoreDependency}},
 		{Name: "invoice", QueueName: "mails", Data: fails},
-		{Name: "load", QueueName: "shipping", Children: []bullmq.Flow{{Name: "fetch", QueueName: "shipping"}, {Name: hostileName, QueueName: "shipping", Options: &bullmq.JobOptions{Delay: time.Hour}}}},
+		{Name: "load", QueueName: "shipping", Children: []bullmq.Flow{{Name: "fetch", QueueName: "shipping"}, {Name: w.odd, QueueName: "shipping", Options: &bullmq.JobOptions{Delay: time.Hour}}}},
 	}})
 	Expect(err).NotTo(HaveOccurred())
 	w.ids["flow"] = root.Job.ID
