@@ -16,6 +16,7 @@ var navigation = []navLink{
 	{"Dead letters", []string{"dead-letters"}, []string{"dead-queues", "dead-letters"}},
 	{"Workers", []string{"workers"}, []string{"workers"}},
 	{"Routes", []string{"routes"}, []string{"routes", "queue-routes"}},
+	{"Server", []string{"server"}, []string{"server"}},
 }
 
 // queueTabs are the pages of one queue. Path is below that of the queue.

@@ -21,6 +21,7 @@ func (d *Dashboard) routes() {
 	d.page("/workers", "workers", d.workers)
 	d.page("/queues/{queue}/workers", "workers", d.queueWorkers)
 	d.page("/queues/{queue}/jobs/{job}/flow", "flow", d.flow)
+	d.page("/server", "server", d.server)
 	d.page("/routes", "routes", d.routesAndShards)
 	d.page("/queues/{queue}/routes", "queue-routes", d.queueRoutes)
 	d.page("/dead-letters", "dead-queues", d.deadQueues)

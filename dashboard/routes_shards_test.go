@@ -46,7 +46,7 @@ var _ = Describe("The pages of routes and shards", func() {
 
 	It("do not take other names with an at sign for routes", func() {
 		s := open(nil)
-		for _, name := range []string{"me@example.com", "a@", "orders@GPU", "orders@b+a", "{orders-x}", "orders-0"} {
+		for _, name := range []string{"me@Example.com", "a@", "orders@GPU", "orders@b+a", "{orders-x}", "orders-0"} {
 			s.queue(name)
 		}
 		page := s.page("/routes")

@@ -1,0 +1,144 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/17a2ac88/bullmq-go/bullmq"
+)
+
+// serverPage is what the page of the server shows.
+type serverPage struct {
+	Nodes  []serverNode
+	Queues []queueKeys // the largest first
+	Hidden int         // queues that are not shown
+	Jobs   int         // of all queues
+	Prefix string
+}
+
+// serverNode is a server with what a reader should act on.
+type serverNode struct {
+	bullmq.RedisNode
+	Warnings []string
+}
+
+// queueKeys tells how many jobs a queue keeps in Redis. Each job has a key, or more.
+type queueKeys struct {
+	Name                             string
+	Jobs, Waiting, Completed, Failed int
+	Schedulers                       int
+	Percent                          float64
+}
+
+const (
+	queuesByKeys  = 50
+	largestOffset = time.Second // of clocks, from which on a page warns
+	fullMemory    = 0.85        // of maxmemory, from which on a page warns
+)
+
+func (d *Dashboard) server(r *http.Request) (any, error) {
+	nodes, err := d.connection.Nodes(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	page := &serverPage{Prefix: d.o.Prefix}
+	for _, node := range nodes {
+		page.Nodes = append(page.Nodes, serverNode{node, nodeWarnings(node)})
+	}
+	summaries, err := d.summaries(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range summaries {
+		row := queueKeys{Name: s.Name, Completed: s.Counts[bullmq.StateCompleted], Failed: s.Counts[bullmq.StateFailed], Schedulers: s.Schedulers}
+		for _, n := range s.Counts {
+			row.Jobs += n
+		}
+		row.Waiting = row.Jobs - row.Completed - row.Failed
+		page.Jobs += row.Jobs
+		page.Queues = append(page.Queues, row)
+	}
+	slices.SortStableFunc(page.Queues, func(a, b queueKeys) int { return cmp.Compare(b.Jobs, a.Jobs) })
+	page.Hidden = max(len(page.Queues)-queuesByKeys, 0)
+	page.Queues = page.Queues[:len(page.Queues)-page.Hidden]
+	for i := range page.Queues {
+		if page.Jobs > 0 {
+			page.Queues[i].Percent = 100 * float64(page.Queues[i].Jobs) / float64(page.Jobs)
+		}
+	}
+	return page, nil
+}
+
+// nodeWarnings returns what may harm queues on a server.
+func nodeWarnings(n bullmq.RedisNode) (warnings []string) {
+	if n.Err != nil {
+		return []string{"The server can’t be reached: " + cut(n.Err.Error(), 300)}
+	}
+	add := func(format string, values ...any) { warnings = append(warnings, fmt.Sprintf(format, values...)) }
+	if n.EvictionPolicy != "" && n.EvictionPolicy != "noeviction" {
+		add("maxmemory-policy is %s. Redis may evict jobs and locks when its memory is full. Set it to noeviction.", cut(n.EvictionPolicy, 60))
+	}
+	if n.EvictedKeys > 0 {
+		add("Redis has evicted %s since its start. Jobs may be lost.", number(int(n.EvictedKeys), "key"))
+	}
+	if n.MaxMemory > 0 && float64(n.UsedMemory) > fullMemory*float64(n.MaxMemory) {
+		add("%.0f %% of maxmemory are used. Redis refuses to add jobs when it is full.", 100*float64(n.UsedMemory)/float64(n.MaxMemory))
+	}
+	if n.ClockErr == nil && n.ClockOffset.Abs() > largestOffset {
+		add("Its clock is %s that of the dashboard. Delayed jobs and schedulers follow the clocks of programs, and locks that of Redis.", offsetWords(n.ClockOffset))
+	}
+	if n.MaxClients > 0 && n.Clients > n.MaxClients*9/10 {
+		add("%s of at most %s are connected.", formatCount(n.Clients), number(n.MaxClients, "client"))
+	}
+	if n.ReplicationError != "" {
+		add("Replication: %s", cut(n.ReplicationError, 300))
+	}
+	if n.Replica {
+		add("The connection leads to a replica, which can’t be written.")
+	}
+	return warnings
+}
+
+// offsetWords says how far a clock is ahead or behind.
+func offsetWords(d time.Duration) string {
+	if d < 0 {
+		return formatAge(-d) + " behind"
+	}
+	return formatAge(d) + " ahead of"
+}
+
+// Clock says how the clock of the server differs.
+func (n serverNode) Clock() string {
+	switch {
+	case n.ClockErr != nil:
+		return ""
+	case n.ClockOffset.Abs() < 2*time.Millisecond:
+		return "the same"
+	case n.ClockOffset < 0:
+		return formatAge(-n.ClockOffset) + " behind"
+	}
+	return formatAge(n.ClockOffset) + " ahead"
+}
+
+// Ping returns the latency in milliseconds.
+func (n serverNode) Ping() string {
+	return fmt.Sprintf("%.1f ms", float64(n.Latency)/float64(time.Millisecond))
+}
+
+// formatBytes returns a size, such as 1.5 MB; "" for one that is not known.
+func formatBytes(n int64) string {
+	if n < 0 {
+		return ""
+	}
+	size, units := float64(n), []string{"bytes", "kB", "MB", "GB", "TB"}
+	for size >= 1000 && len(units) > 1 {
+		size, units = size/1000, units[1:]
+	}
+	if units[0] == "bytes" {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%.1f %s", size, units[0])
+}
