@@ -57,7 +57,7 @@ const (
 
 // Overdue returns for how long the next run is overdue; 0 if it is not.
 func (s schedulerRow) Overdue(now time.Time) time.Duration {
-	if late := now.Sub(s.Next); late > time.Second && !s.Next.IsZero() {
+	if late := now.Sub(s.Next); late > time.Second && !s.Next.IsZero() && s.PausedAt.IsZero() {
 		return late
 	}
 	return 0
@@ -153,6 +153,13 @@ func (d *Dashboard) schedulerRows(ctx context.Context, queue *bullmq.Queue, from
 	if err != nil {
 		return nil, err
 	}
+	if from == 0 {
+		paused, err := queue.PausedSchedulers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		schedulers = append(schedulers, paused[:min(len(paused), schedulersPerPage)]...)
+	}
 	rows := make([]schedulerRow, len(schedulers))
 	return rows, each(ctx, len(rows), func(ctx context.Context, i int) error {
 		rows[i] = schedulerRow{Scheduler: schedulers[i], Queue: queue.Name(), Words: repeatWords(schedulers[i])}
@@ -190,7 +197,7 @@ func (d *Dashboard) scheduler(r *http.Request) (any, error) {
 	}
 	defer queue.Close()
 	ctx, id := r.Context(), r.PathValue("scheduler")
-	found, err := queue.Scheduler(ctx, id)
+	found, err := findScheduler(ctx, queue, id)
 	if err != nil {
 		if errors.Is(err, bullmq.ErrSchedulerNotFound) {
 			return nil, notFound{"there is no scheduler " + cut(id, 80) + " in " + cut(queue.Name(), 80)}
@@ -200,6 +207,10 @@ func (d *Dashboard) scheduler(r *http.Request) (any, error) {
 	page := &schedulerPage{schedulerRow: schedulerRow{Scheduler: found, Queue: queue.Name(), Words: repeatWords(found)}, Now: d.o.Now(), Notes: repeatNotes(found)}
 	page.Data = cut(indented(d.redacted(queue.Name(), found.Name, found.Data)), longestPart)
 	page.TemplateOpts = cut(indented(found.RawOptions), longestPart)
+	if !found.PausedAt.IsZero() {
+		page.Runs, err = pastRuns(ctx, queue, found, lastRuns)
+		return page, err
+	}
 	next := runID(found, found.Next.UnixMilli())
 	page.NextJob, page.NextState, err = queue.JobAndState(ctx, next)
 	if err != nil && !errors.Is(err, bullmq.ErrJobNotFound) {
@@ -215,6 +226,21 @@ func (d *Dashboard) scheduler(r *http.Request) (any, error) {
 	page.Times, page.Ends = upcoming(found, stored, d.o.Now(), nextRuns)
 	page.Runs, err = pastRuns(ctx, queue, found, lastRuns)
 	return page, err
+}
+
+// findScheduler returns a scheduler, which may be paused.
+func findScheduler(ctx context.Context, queue *bullmq.Queue, id string) (*bullmq.Scheduler, error) {
+	found, err := queue.Scheduler(ctx, id)
+	if !errors.Is(err, bullmq.ErrSchedulerNotFound) {
+		return found, err
+	}
+	paused, pausedErr := queue.PausedSchedulers(ctx)
+	for _, s := range paused {
+		if s.ID == id {
+			return s, nil
+		}
+	}
+	return nil, cmp.Or(pausedErr, err)
 }
 
 // pastRuns returns the stored jobs of the runs before the next one, the newest first. It

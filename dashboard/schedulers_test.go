@@ -136,6 +136,32 @@ var _ = Describe("The pages of schedulers", func() {
 		Entry("bullmq 5", "5"),
 	)
 
+	It("run a scheduler at once, pause it and resume it", func() {
+		s := open(nil)
+		queue := s.queue("orders")
+		_, err := queue.UpsertScheduler(ctx, "hourly", bullmq.Repeat{Every: time.Hour, StartDate: time.Now().Add(time.Hour)}, &bullmq.JobTemplate{Name: "sweep"})
+		Expect(err).NotTo(HaveOccurred())
+		page := s.page("/queues/orders/schedulers/hourly")
+		Expect(page).To(ContainSubstring("actions/pause-scheduler?scheduler=hourly"))
+		Expect(page).NotTo(ContainSubstring("actions/resume-scheduler"))
+		_, text := s.post("/queues/orders/actions/run-scheduler", url.Values{"scheduler": {"hourly"}})
+		Expect(text).To(ContainSubstring("A job of the scheduler hourly of orders was added."))
+		Expect(queue.Counts(ctx, bullmq.StateWaiting, bullmq.StateDelayed)).To(Equal(map[bullmq.State]int{bullmq.StateWaiting: 1, bullmq.StateDelayed: 1}))
+
+		Expect(s.page("/queues/orders/actions/pause-scheduler?scheduler=hourly")).To(ContainSubstring("ends the pause"))
+		s.post("/queues/orders/actions/pause-scheduler", url.Values{"scheduler": {"hourly"}})
+		Expect(queue.CountSchedulers(ctx)).To(BeZero())
+		Expect(s.page("/queues/orders/schedulers")).To(MatchRegexp(`hourly</a> <span class="badge warn">paused`))
+		page = s.page("/queues/orders/schedulers/hourly")
+		Expect(page).To(ContainSubstring("It is paused since"))
+		Expect(page).To(ContainSubstring("actions/resume-scheduler?scheduler=hourly"))
+		Expect(page).NotTo(ContainSubstring("actions/pause-scheduler"))
+		Expect(page).NotTo(ContainSubstring("Next times"))
+		s.post("/queues/orders/actions/resume-scheduler", url.Values{"scheduler": {"hourly"}})
+		Expect(queue.CountSchedulers(ctx)).To(Equal(1))
+		Expect(timesOf(s.page("/queues/orders/schedulers/hourly"))).To(HaveLen(10))
+	})
+
 	It("shows broken schedulers, and changes nothing in Redis", func() {
 		s := open(nil)
 		queue := s.queue("orders")
