@@ -75,7 +75,7 @@ func SummarizeQueues(ctx context.Context, connection *Connection, prefix string,
 		}
 	}
 	finder, summaries := newQueueFinder(connection), make([]QueueSummary, len(names))
-	for _, indexes := range inCalls(connection, prefix, names) {
+	for _, indexes := range inCalls(connection, prefix, names, summariesPerCall) {
 		bases := make([]string, len(indexes))
 		for i, index := range indexes {
 			bases[i] = prefix + ":" + names[index] + ":"
@@ -93,7 +93,7 @@ func SummarizeQueues(ctx context.Context, connection *Connection, prefix string,
 }
 
 // inCalls returns the indexes of the queues of each call.
-func inCalls(connection *Connection, prefix string, names []string) (calls [][]int) {
+func inCalls(connection *Connection, prefix string, names []string, perCall int) (calls [][]int) {
 	bySlot, order := map[string][]int{}, []string{}
 	for i, name := range names {
 		slot := ""
@@ -106,7 +106,7 @@ func inCalls(connection *Connection, prefix string, names []string) (calls [][]i
 		bySlot[slot] = append(bySlot[slot], i)
 	}
 	for _, slot := range order {
-		calls = slices.AppendSeq(calls, slices.Chunk(bySlot[slot], summariesPerCall))
+		calls = slices.AppendSeq(calls, slices.Chunk(bySlot[slot], perCall))
 	}
 	return calls
 }

@@ -290,7 +290,7 @@ var _ = ginkgo.Describe("A command of several queues", func() {
 		several := slices.Sorted(maps.Keys(commands))
 		several = slices.DeleteFunc(several, func(name string) bool { return !commands[name].several })
 		Expect(several).To(Equal([]string{
-			"addPlainJobsTo", "extendLocksOf", "flowAncestors", "forwardJob", "lastEvents", "lookAtQueues", "moveStalledJobsOf", "moveWaiting",
+			"addPlainJobsTo", "estimateMemory", "extendLocksOf", "flowAncestors", "forwardJob", "lastEvents", "lookAtQueues", "moveStalledJobsOf", "moveWaiting",
 			"readFlow", "resolveFetches", "serveQueues", "summarizeQueues",
 		}))
 		for _, name := range several {

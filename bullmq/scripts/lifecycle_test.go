@@ -296,6 +296,10 @@ func live(f *fixture) {
 	Expect(summaries[0].Counts).To(HaveKeyWithValue(backend.Completed, BeNumerically(">", 0)))
 	Expect(summaries[1].Counts).To(HaveEach(0))
 
+	memory, err := NewQueueFinder(single{f.client}).Memory(f.ctx, queues, 1)
+	ok(err)
+	Expect(memory[0].Jobs[backend.Completed].Bytes).To(BeNumerically(">", 0))
+
 	// Timings.
 	timings, _, err := f.Timings(f.ctx, backend.TimingsFrom{}, 1)
 	ok(err)

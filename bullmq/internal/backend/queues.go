@@ -18,6 +18,10 @@ type QueueFinder interface {
 	Summaries(ctx context.Context, queues []string, minutes int) ([]QueueSummary, error)
 	// LastEvents returns the last event of queues, which are given as for Summaries.
 	LastEvents(ctx context.Context, queues []string) ([]LastEvent, error)
+	// Memory measures some keys of queues and of samples of their jobs, in the order of the
+	// argument, in one call. The queues are given as in Summaries. samples is the number of jobs
+	// of each state to look at.
+	Memory(ctx context.Context, queues []string, samples int) ([]QueueMemory, error)
 }
 
 // LastEvent is what [QueueFinder.LastEvents] returns of a queue.
@@ -50,6 +54,26 @@ type EventsWaiter interface {
 type EventsAfter struct {
 	Queue string // prefix of its keys, including the last colon
 	ID    string // of the event before the position
+}
+
+// QueueMemory is what [QueueFinder.Memory] returns of a queue.
+type QueueMemory struct {
+	// Err is a [*QueueError] if the queue contains values that the call can't process. The
+	// other fields are then empty.
+	Err error
+
+	Measured            bool  // whether memory may be measured; otherwise all bytes are 0
+	Keys, Bytes, Events int64 // of the keys that are not those of jobs; Events is a part of Bytes
+	Jobs                map[State]SampledMemory
+	Schedulers          SampledMemory
+}
+
+// SampledMemory is the memory of a sample.
+type SampledMemory struct {
+	Count   int64 // of all
+	Sampled int64 // number of those that were looked at
+	Keys    int64 // of the sample
+	Bytes   int64 // of the sample
 }
 
 // QueueSummary is what [QueueFinder.Summaries] returns of a queue.

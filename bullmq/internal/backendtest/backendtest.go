@@ -60,6 +60,7 @@ const (
 	EventStreams Feature = "event streams"
 	MissedEvents Feature = "detection of missed events"
 	Waiters      Feature = "waiters"
+	Memory       Feature = "measured memory"
 )
 
 // Exercise defines the specs. open returns a new queue for each of them.

@@ -36,6 +36,24 @@ func (s *suite) queues() {
 		Expect(s.Queues.EachQueue(s.ctx, s.Prefix+"-none", func([]string) bool { panic("there is no such queue") })).To(Succeed())
 	})
 
+	ginkgo.It("measures queues by samples of their jobs", func() {
+		s.requires(Memory)
+		queues := s.members(2)
+		for range 5 {
+			s.fill(queues[1], &backend.Add{Name: "a", Data: data, Timestamp: now})
+		}
+		memory, err := s.Queues.Memory(s.ctx, keysOf(queues), 2)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(memory).To(HaveLen(2))
+		Expect(memory[0].Err).NotTo(HaveOccurred())
+		Expect(memory[0].Jobs[backend.Waiting]).To(Equal(backend.SampledMemory{}))
+		Expect(memory[1].Measured).To(BeTrue())
+		Expect(memory[1].Jobs[backend.Waiting]).To(And(
+			HaveField("Count", int64(5)), HaveField("Sampled", int64(2)), HaveField("Keys", int64(2)), HaveField("Bytes", BeNumerically(">", 0))))
+		Expect(memory[1].Keys).To(BeNumerically(">=", 2))
+		Expect(memory[1].Bytes).To(BeNumerically(">=", memory[1].Events))
+	})
+
 	ginkgo.It("summarizes queues in the order of the call", func() {
 		queues := s.members(4)
 		s.fill(queues[1], &backend.Add{Name: "a", Timestamp: now})
