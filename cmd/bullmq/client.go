@@ -83,8 +83,14 @@ func (c *client) exists(ctx context.Context, connection *bullmq.Connection, summ
 	return false, nil
 }
 
+// release is the version of a released program. The linker sets it.
+var release string
+
 // version returns the version of the program.
 func version() string {
+	if release != "" {
+		return release
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}
