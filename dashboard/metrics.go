@@ -93,7 +93,7 @@ func (d *Dashboard) queueMetrics(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := sharedRead(d, r, metricsTopic, r.URL.Path+"?"+of.Name, func(ctx context.Context) (*metricsModel, error) { return d.readMetrics(r.WithContext(ctx), of) })
+	m, err := sharedRead(d, r, metricsTopic, r.URL.EscapedPath()+"?"+of.Name, func(ctx context.Context) (*metricsModel, error) { return d.readMetrics(r.WithContext(ctx), of) })
 	if err != nil {
 		return nil, err
 	}
