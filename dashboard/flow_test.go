@@ -111,7 +111,7 @@ var _ = Describe("The page of a flow", func() {
 		path := "/queues/ships/jobs/root/flow"
 		Expect(s.page(path)).To(ContainSubstring("10,000 jobs, of which 157 are drawn"))
 		fastest := time.Hour
-		for range 10 {
+		for range 50 { // a busy machine takes longer
 			before, began := s.calls("evalsha")+s.calls("eval")+s.calls("hgetall"), time.Now()
 			page := s.page(path)
 			fastest = min(fastest, time.Since(began))
