@@ -16,7 +16,23 @@ type Routes interface {
 	// queue, all at once. It returns their ids in that queue, and "" for a job that is in none
 	// of these states, which it leaves alone.
 	MoveWaiting(ctx context.Context, to QueueRef, now time.Time, jobs []MovedJob) ([]string, error)
+	// MoveRequested moves a job that is waiting, prioritized, delayed or failed to another
+	// queue, and returns its id there. A delayed job stays delayed. A job that would be dropped,
+	// or is part of something else, stays where it is: the obstacle tells why, and id is "".
+	MoveRequested(ctx context.Context, to QueueRef, now time.Time, job MovedJob) (id string, obstacle MoveObstacle, err error)
 }
+
+// MoveObstacle is why a job was not moved to another queue.
+type MoveObstacle int
+
+// The obstacles.
+const (
+	MoveNotInState MoveObstacle = iota // it is running, completed, waiting for children, or in no state
+	MoveNoJob                          // there is no such job
+	MoveInFlow                         // it has a parent or children
+	MoveScheduled                      // a scheduler has added it
+	MoveTaken                          // the other queue has a job with its id or its deduplication id
+)
 
 // Forward is a running job to move to another queue.
 type Forward struct {

@@ -216,5 +216,30 @@ func (s *suite) routes() {
 			Expect(other.Job(s.ctx, "due")).To(HaveField("Delay", time.Duration(0)))
 			Expect(orderThere()).To(Equal([]string{"last", "due", "urgent"}))
 		})
+
+		ginkgo.It("moves a job at the request of a user, also a delayed one, unless it is part of something else", func() {
+			scheduled := named("scheduled")
+			scheduled.SchedulerID = "nightly"
+			s.run("running")
+			s.add(named("waiting"), delayed("later", time.Minute), scheduled)
+			move := func(id string) (string, backend.MoveObstacle) {
+				ginkgo.GinkgoHelper()
+				moved, obstacle, err := own.MoveRequested(s.ctx, ref, now, backend.MovedJob{ID: id, Opts: "{}"})
+				Expect(err).NotTo(HaveOccurred())
+				return moved, obstacle
+			}
+			moved, _ := move("waiting")
+			Expect(moved).To(Equal("waiting"))
+			moved, _ = move("later")
+			Expect(moved).To(Equal("later"))
+			Expect(other.State(s.ctx, "later")).To(Equal(backend.Delayed))
+			for id, want := range map[string]backend.MoveObstacle{
+				"running": backend.MoveNotInState, "none": backend.MoveNoJob, "scheduled": backend.MoveScheduled,
+			} {
+				moved, obstacle := move(id)
+				Expect(moved).To(BeEmpty())
+				Expect(obstacle).To(Equal(want), id)
+			}
+		})
 	})
 }

@@ -3,15 +3,16 @@
 
      checkTransfer raises an error if the queues are the same, or if the user may not rename their keys. It is called before
              anything is changed.
-     transferJob moves a job that has left its state: prev. dedup: {ttl, flags, lifo} of its options, as text. opts: its new
+     transferJob moves a job that has left its state: prev. dedup: {ttl, flags, lifo} of its options, as text; later, the
+             score of a job that stays delayed; requested, for a job that was not fetched just now. opts: its new
              options, or nil. A job with a number keeps it if no job of the other queue has it, and gets a new one otherwise.
              A job with a custom id, or with a deduplication id, is dropped if an add would be. Its parent no longer waits for it.
              Returns its id, and '', or with another job's id 'exists' or 'deduplicated' if it was dropped.
 
-     Events: added and waiting in the other queue, or duplicated or deduplicated; removed in its own; for a parent that waited
+     Events: added and waiting (or delayed) in the other queue, or duplicated or deduplicated; removed in its own; for a parent that waited
      for a dropped job alone, waiting. ]]
---@keys events meta active id
---@use ready events held deduplication relocate delete finish safeRead text discard
+--@keys events meta active id delayed marker
+--@use ready marker events held deduplication relocate delete finish safeRead text discard
 local function checkTransfer()
   local to = useQueue(2)
   local from = useQueue(1)
@@ -77,15 +78,21 @@ local function transferJob(jobId, prev, now, dedup, opts)
     call('RENAME', fromKey, newKey)
     relocateParts(fromKey, newKey)
     if opts then call('HSET', newKey, 'opts', opts) end
-    if prev == 'delayed' then call('HSET', newKey, 'delay', '0') end
-    forgetFetch(newKey)
+    if prev == 'delayed' and not dedup.later then call('HSET', newKey, 'delay', '0') end
+    if not dedup.requested then forgetFetch(newKey) end
     if job.parentKey and call('SREM', job.parentKey .. ':dependencies', fromKey) == 1 then
       call('SADD', job.parentKey .. ':dependencies', newKey)
     end
     followParent(newKey, string.sub(to, 1, -2), newId)
     emit(eventsKey, 'added', 'jobId', newId, 'name', job.name)
-    makeReady(to, newId, math.max(toNumber(set[4]), 0), given(dedup.lifo) and 'RPUSH' or 'LPUSH', held)
-    emitTrimmed(limit, 'waiting', 'jobId', newId)
+    if dedup.later then
+      call('ZADD', delayedKey, dedup.later, newId)
+      emitTrimmed(limit, 'delayed', 'jobId', newId, 'delay', math.floor(toNumber(dedup.later) / 4096))
+      signalDelayed(markerKey, delayedKey)
+    else
+      makeReady(to, newId, math.max(toNumber(set[4]), 0), given(dedup.lifo) and 'RPUSH' or 'LPUSH', held)
+      emitTrimmed(limit, 'waiting', 'jobId', newId)
+    end
   else
     detachFromParent(fromKey, false)
     deleteJob(fromKey)

@@ -393,15 +393,21 @@ local function transferJob(jobId, prev, now, dedup, opts)
     call('RENAME', fromKey, newKey)
     relocateParts(fromKey, newKey)
     if opts then call('HSET', newKey, 'opts', opts) end
-    if prev == 'delayed' then call('HSET', newKey, 'delay', '0') end
-    forgetFetch(newKey)
+    if prev == 'delayed' and not dedup.later then call('HSET', newKey, 'delay', '0') end
+    if not dedup.requested then forgetFetch(newKey) end
     if job.parentKey and call('SREM', job.parentKey .. ':dependencies', fromKey) == 1 then
       call('SADD', job.parentKey .. ':dependencies', newKey)
     end
     followParent(newKey, string.sub(to, 1, -2), newId)
     emit(KEYS[1], 'added', 'jobId', newId, 'name', job.name)
-    makeReady(to, newId, math.max(toNumber(set[4]), 0), given(dedup.lifo) and 'RPUSH' or 'LPUSH', held)
-    emitTrimmed(limit, 'waiting', 'jobId', newId)
+    if dedup.later then
+      call('ZADD', KEYS[8], dedup.later, newId)
+      emitTrimmed(limit, 'delayed', 'jobId', newId, 'delay', math.floor(toNumber(dedup.later) / 4096))
+      signalDelayed(KEYS[7], KEYS[8])
+    else
+      makeReady(to, newId, math.max(toNumber(set[4]), 0), given(dedup.lifo) and 'RPUSH' or 'LPUSH', held)
+      emitTrimmed(limit, 'waiting', 'jobId', newId)
+    end
   else
     detachFromParent(fromKey, false)
     deleteJob(fromKey)

@@ -33,7 +33,8 @@ local function useQueue(n)
   return base
 end
 local now = ARGV[1]
-local rest = 2
+local requested = ARGV[2]
+local rest = 3
 local function eventLimitOf(metaAt, kept)
   if kept == '10000' or kept and string.find(kept, '^%d+$') then return kept end -- mostly the default
   call('HSET', metaAt, 'opts.maxLenEvents', '10000')
@@ -376,15 +377,21 @@ local function transferJob(jobId, prev, now, dedup, opts)
     call('RENAME', fromKey, newKey)
     relocateParts(fromKey, newKey)
     if opts then call('HSET', newKey, 'opts', opts) end
-    if prev == 'delayed' then call('HSET', newKey, 'delay', '0') end
-    forgetFetch(newKey)
+    if prev == 'delayed' and not dedup.later then call('HSET', newKey, 'delay', '0') end
+    if not dedup.requested then forgetFetch(newKey) end
     if job.parentKey and call('SREM', job.parentKey .. ':dependencies', fromKey) == 1 then
       call('SADD', job.parentKey .. ':dependencies', newKey)
     end
     followParent(newKey, string.sub(to, 1, -2), newId)
     emit(KEYS[1], 'added', 'jobId', newId, 'name', job.name)
-    makeReady(to, newId, math.max(toNumber(set[4]), 0), given(dedup.lifo) and 'RPUSH' or 'LPUSH', held)
-    emitTrimmed(limit, 'waiting', 'jobId', newId)
+    if dedup.later then
+      call('ZADD', KEYS[8], dedup.later, newId)
+      emitTrimmed(limit, 'delayed', 'jobId', newId, 'delay', math.floor(toNumber(dedup.later) / 4096))
+      signalDelayed(KEYS[6], KEYS[8])
+    else
+      makeReady(to, newId, math.max(toNumber(set[4]), 0), given(dedup.lifo) and 'RPUSH' or 'LPUSH', held)
+      emitTrimmed(limit, 'waiting', 'jobId', newId)
+    end
   else
     detachFromParent(fromKey, false)
     deleteJob(fromKey)
@@ -394,28 +401,59 @@ local function transferJob(jobId, prev, now, dedup, opts)
   emitTrimmed(eventLimit(KEYS[2]), 'removed', 'jobId', jobId, 'prev', prev)
   return newId, outcome
 end
-local function isDue(jobId)
-  local score = call('ZSCORE', KEYS[8], jobId)
+local function isDue(score)
   return score and toNumber(score) < (tonumber(now) + 1) * 4096
+end
+local function obstacle(jobId)
+  local jobKey = useQueue(1) .. jobId
+  if call('EXISTS', jobKey) == 0 then return 1 end
+  local job = unlessWrongType(try('HMGET', jobKey, 'parentKey', 'rjk', 'deid'))
+  if not job then return 1 end
+  if job[1] or call('EXISTS', jobKey .. ':dependencies', jobKey .. ':processed', jobKey .. ':failed', jobKey .. ':unsuccessful') > 0 then
+    return 2
+  end
+  if job[2] then return 3 end
+  local to = useQueue(2)
+  local number = string.match(jobId, '^[1-9]%d*$')
+  local taken = not number and call('EXISTS', to .. jobId) == 1 or job[3] and call('EXISTS', to .. 'de:' .. job[3]) == 1
+  useQueue(1)
+  return taken and 4
+end
+local function takeOut(jobId)
+  local score = call('ZSCORE', KEYS[8], jobId)
+  if score then
+    call('ZREM', KEYS[8], jobId)
+    return 'delayed', not isDue(score) and score or nil
+  end
+  if call('ZREM', KEYS[13], jobId) == 1 then
+    call('HDEL', useQueue(1) .. jobId, 'finishedOn', 'processedOn', 'failedReason')
+    return 'failed'
+  end
 end
 checkTransfer()
 local moved = {}
 for i = rest, #ARGV - 4, 5 do
   local jobId = ARGV[i]
   local base = useQueue(1)
-  local prev
-  if call('LREM', KEYS[3], -1, jobId) == 1 then
+  local prev, later
+  local refused = given(requested) and obstacle(jobId)
+  if refused then
+    prev = nil
+  elseif call('LREM', KEYS[3], -1, jobId) == 1 then
     prev = 'wait'
   elseif call('LREM', KEYS[7], -1, jobId) == 1 then
     prev = 'paused'
   elseif call('ZREM', KEYS[4], jobId) == 1 then
     prev = 'prioritized'
-  elseif isDue(jobId) and call('ZREM', KEYS[8], jobId) == 1 then
+  elseif given(requested) then
+    prev, later = takeOut(jobId)
+  elseif isDue(call('ZSCORE', KEYS[8], jobId)) and call('ZREM', KEYS[8], jobId) == 1 then
     prev = 'delayed'
   end
-  moved[#moved + 1] = ''
+  moved[#moved + 1] = given(requested) and { refused or 0 } or ''
   if prev and call('EXISTS', base .. jobId) == 1 then
-    moved[#moved] = transferJob(jobId, prev, now, { ttl = ARGV[i + 2], flags = ARGV[i + 3], lifo = ARGV[i + 4] }, ARGV[i + 1])
+    local dedup = { ttl = ARGV[i + 2], flags = ARGV[i + 3], lifo = ARGV[i + 4], later = later, requested = given(requested) }
+    moved[#moved] = transferJob(jobId, prev, now, dedup, ARGV[i + 1])
   end
 end
 return moved
