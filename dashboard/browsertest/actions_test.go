@@ -78,11 +78,14 @@ var deeds = []deed{
 			w.reaches(queue, "1", bullmq.StateFailed)
 		}},
 	{action: "remove", button: "Remove", prepare: oneJob(bullmq.JobOptions{}), plan: "Remove the job 1", done: "1 job removed", check: gone("1")},
-	{action: "remove-scheduler", button: "Remove", prepare: func(w *world, queue string) string {
-		_, err := w.queue(queue).UpsertScheduler(w.ctx, "nightly", bullmq.Repeat{Pattern: "0 3 * * *"}, nil)
-		Expect(err).NotTo(HaveOccurred())
-		return w.at("/queues", queue, "schedulers", "nightly")
-	}, plan: "Remove the scheduler nightly", done: "was removed",
+	{action: "run-scheduler", button: "Run now", prepare: nightly, plan: "nightly", done: "nightly", check: has(bullmq.StateWaiting, 1)},
+	{action: "pause-scheduler", button: "Pause", prepare: nightly, plan: "Pause the scheduler nightly", done: "paused", check: has(bullmq.StateDelayed, 0)},
+	{action: "resume-scheduler", button: "Resume", prepare: func(w *world, queue string) string {
+		address := nightly(w, queue)
+		Expect(w.queue(queue).PauseScheduler(w.ctx, "nightly")).To(Succeed())
+		return address
+	}, plan: "Resume the scheduler nightly", done: "nightly", check: has(bullmq.StateDelayed, 1)},
+	{action: "remove-scheduler", button: "Remove", prepare: nightly, plan: "Remove the scheduler nightly", done: "was removed",
 		check: func(w *world, queue string) { Expect(w.queue(queue).CountSchedulers(w.ctx)).To(BeZero()) }},
 	{action: "replay", button: "Replay all", prepare: func(w *world, queue string) string {
 		w.deadLetters("replayed", queue)
@@ -94,6 +97,13 @@ var deeds = []deed{
 func emptyQueue(w *world, queue string) string {
 	w.queue(queue)
 	return w.at("/queues", queue)
+}
+
+// nightly makes a scheduler and returns its page.
+func nightly(w *world, queue string) string {
+	_, err := w.queue(queue).UpsertScheduler(w.ctx, "nightly", bullmq.Repeat{Pattern: "0 3 * * *"}, nil)
+	Expect(err).NotTo(HaveOccurred())
+	return w.at("/queues", queue, "schedulers", "nightly")
 }
 
 // withJobs adds two jobs and returns the page of the queue.

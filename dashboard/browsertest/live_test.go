@@ -154,3 +154,21 @@ var _ = Describe("Times", func() {
 		Expect(eval[string](t, "document.querySelector('time').innerText")).To(ContainSubstring("UTC"))
 	})
 })
+
+var _ = Describe("The charts of the metrics", func() {
+	It("are drawn in light and dark, from the figures in the table", func() {
+		t := browser.open(views[0])
+		for _, v := range views {
+			t.look(v)
+			t.load(shop.at("/queues/orders/metrics"))
+			Eventually(func() []string {
+				return eval[[]string](t, `[...document.querySelectorAll('figure[data-chart]')].map(figure => {
+					const canvas = figure.querySelector('canvas');
+					const pixels = canvas ? canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data : [];
+					return figure.dataset.chart + (pixels.some(value => value > 0) ? ' is drawn' : ' is empty');
+				})`)
+			}).Should(Equal([]string{"throughput is drawn", "wait is drawn", "run is drawn"}), v.String())
+		}
+		Expect(t.found()).To(BeEmpty())
+	})
+})

@@ -81,8 +81,6 @@ var _ = Describe("The pictures of the documentation", Label("screenshots"), func
 		w := openWorld(nil)
 		w.odd = "wrap"
 		w.fill()
-		w.measured("orders", 40, 2)
-		w.measured("mails", 25, 5)
 		t := browser.open(view{width: 1280, height: 720})
 		for _, p := range pictures {
 			for _, dark := range []bool{false, true} {

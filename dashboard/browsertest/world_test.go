@@ -202,6 +202,8 @@ func (w *world) fill() {
 	w.flow()
 	w.deadLetters("payments", "payments-dead")
 	w.shares()
+	w.measured("orders", 40, 2)
+	w.measured("mails", 25, 5)
 	if w.odd == hostileName {
 		w.hostile()
 	}
