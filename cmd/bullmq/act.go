@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +15,7 @@ import (
 // action is a command that does something with jobs.
 type action struct {
 	verb, done, short string
-	state             string // of the jobs that are selected by conditions, without --state
+	state             string // of the jobs, such as waiting,delayed; "" for any
 	do                func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error
 	check             func(job *bullmq.Job) error // whether a job can be acted on; may be nil
 }
@@ -83,8 +85,8 @@ func (a action) onIDs(ctx context.Context, c *client, command *cobra.Command, qu
 		job, state, err := queue.JobAndState(ctx, id)
 		switch {
 		case err != nil:
-		case a.state != "" && string(state) != a.state:
-			err = fmt.Errorf("the job is %s, not %s", state, a.state)
+		case a.state != "" && !slices.Contains(strings.Split(a.state, ","), string(state)):
+			err = fmt.Errorf("the job is %s, not %s", state, strings.ReplaceAll(a.state, ",", " or "))
 		case a.check != nil:
 			err = a.check(job)
 		}

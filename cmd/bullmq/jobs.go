@@ -24,12 +24,12 @@ type conditions struct {
 	maxRead           int
 }
 
-// add adds the flags. state is the state that is searched without the flag; "" for all.
+// add adds the flags. state has the states that are searched without the flag; "" for all.
 func (o *conditions) add(flags *pflag.FlagSet, state string) {
 	var states []string
 	usage := "states of the jobs: " + strings.Join(stateNames(), ", ")
 	if state != "" {
-		states = []string{state}
+		states = strings.Split(state, ",")
 	} else {
 		usage += " (default all)"
 	}

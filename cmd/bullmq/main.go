@@ -85,7 +85,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newQueues(c), newJobs(c), newJob(c), newAdd(c), newPause(c), newResume(c), newWorkers(c), newSchedulers(c), newTail(c), newStranded(c), newRepair(c), newDashboard(c))
 	root.AddCommand(newClean(c), newDrain(c), newObliterate(c), newLimit(c), newSearch(c), newDead(c), newReplay(c))
-	root.AddCommand(newScheduler(c), newEdit(c), newDuplicate(c), newLogs(c), newBench(c), newFlow(c))
+	root.AddCommand(newScheduler(c), newEdit(c), newDuplicate(c), newLogs(c), newBench(c), newFlow(c), newMove(c))
 	for _, action := range actions {
 		root.AddCommand(newAction(c, action))
 	}
