@@ -54,7 +54,7 @@ var _ = Describe("The dashboard", func() {
 
 		job := s.page("/queues-of/shop/queues/orders/jobs/3")
 		Expect(job).To(ContainSubstring(`<span class="badge">delayed</span>`))
-		Expect(job).To(MatchRegexp("<dt>due</dt>"))
+		Expect(job).To(MatchRegexp("<b>due</b>"))
 		response, raw := s.get("/queues-of/shop/queues/orders/jobs/3/raw/data")
 		Expect(response.Header.Get("Content-Type")).To(HavePrefix("text/plain"))
 		Expect(raw).To(Equal(`{"color":"blue & <green>"}`))
@@ -79,7 +79,7 @@ var _ = Describe("The dashboard", func() {
 		job := s.page("/queues/orders/jobs/1")
 		Expect(job).To(ContainSubstring("opens the &lt;b&gt;bucket&lt;/b&gt;"))
 		Expect(job).To(ContainSubstring("Stack traces"))
-		Expect(job).To(MatchRegexp(`<dt>failed</dt>`))
+		Expect(job).To(MatchRegexp(`<li class="bad">.*<b>failed</b>`))
 		Eventually(func() string { return s.page("/workers") }).Should(ContainSubstring("painter"))
 		Expect(s.page("/queues/orders")).NotTo(ContainSubstring("no workers"))
 	})

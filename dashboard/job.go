@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -16,6 +19,9 @@ type jobPage struct {
 	Queue    string
 	State    bullmq.State
 	Timeline []moment
+	Traces   []trace
+	Percent  float64 // of the progress
+	HasBar   bool    // Percent is known
 	Parts    []part
 	Logs     []string
 	NumLogs  int
@@ -35,8 +41,18 @@ func (p *jobPage) live() livePage {
 
 // moment is a time in the life of a job.
 type moment struct {
-	What string
-	At   time.Time
+	What   string
+	At     time.Time // zero if Redis does not store it
+	Tone   string    // good, bad or future; "" for others
+	Passed string    // what was between the moment before and this one; "" if that is unknown
+}
+
+// trace is the stack trace of a failed attempt.
+type trace struct {
+	Number  int // from 1, of the traces that are stored
+	Attempt int // 0 if it is unknown, because not all traces are stored
+	Text    string
+	Open    bool
 }
 
 // part is a value of a job.
@@ -47,7 +63,8 @@ type part struct {
 
 const (
 	logsPerPage = 200
-	longestPart = 20_000 // bytes that a page shows of a value
+	mostLogs    = 100_000 // lines of the whole log
+	longestPart = 20_000  // bytes that a page shows of a value
 )
 
 // jobModel is what is read for the page of a job.
@@ -67,7 +84,10 @@ func (d *Dashboard) job(r *http.Request) (any, error) {
 	}
 	job := m.job
 	page := &jobPage{Job: job, Queue: m.queue, State: m.state, Logs: m.logs, NumLogs: m.numLogs, Children: m.children, Parent: d.parent(r, job)}
-	page.Timeline = timeline(job, m.state)
+	page.Timeline, page.Traces = timeline(job, m.state), traces(job)
+	if d.o.Redact == nil {
+		page.Percent, page.HasBar = percent(job.Progress)
+	}
 	if letter, isLetter := job.DeadLetter(); isLetter {
 		page.Letter = &letter
 	}
@@ -92,9 +112,10 @@ func (d *Dashboard) readJob(r *http.Request) (*jobModel, error) {
 	if m.job, m.state, err = queue.JobAndState(ctx, r.PathValue("job")); err != nil {
 		return nil, err
 	}
-	if m.logs, m.numLogs, err = queue.JobLogs(ctx, m.job.ID, bullmq.Page{Limit: logsPerPage, Ascending: true}); err != nil {
+	if m.logs, m.numLogs, err = queue.JobLogs(ctx, m.job.ID, bullmq.Page{Limit: logsPerPage}); err != nil {
 		return nil, err
 	}
+	slices.Reverse(m.logs) // the newest ones, in the order in which they were written
 	if m.children, err = m.job.DependencyCounts(ctx); err != nil {
 		return nil, err
 	}
@@ -130,6 +151,15 @@ func (d *Dashboard) raw(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if r.PathValue("part") == "logs" {
+		lines, _, err := queue.JobLogs(r.Context(), job.ID, bullmq.Page{Limit: mostLogs, Ascending: true})
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, strings.Join(lines, "\n"))
+		return nil
+	}
 	value := d.value(r, queue.Name(), job, r.PathValue("part"))
 	if value == nil {
 		return notFound{"the job has no such value"}
@@ -141,17 +171,60 @@ func (d *Dashboard) raw(w http.ResponseWriter, r *http.Request) error {
 
 // timeline returns the times of a job in order.
 func timeline(job *bullmq.Job, state bullmq.State) []moment {
-	moments := []moment{{"added", job.Timestamp}}
-	if state == bullmq.StateDelayed && job.AttemptsMade == 0 { // of a retry, Redis stores only the delay
-		moments = append(moments, moment{"due", job.Timestamp.Add(job.Delay)})
+	moments := []moment{{What: "added", At: job.Timestamp}}
+	ready := job.Timestamp
+	if job.Delay > 0 && job.AttemptsMade == 0 { // of a retry, Redis stores only the delay
+		ready = job.Timestamp.Add(job.Delay)
+		due := moment{What: "due", At: ready, Passed: "delay of " + formatAge(job.Delay)}
+		if state == bullmq.StateDelayed {
+			due.Tone = "future"
+		}
+		moments = append(moments, due)
 	}
-	if !job.ProcessedOn.IsZero() {
-		moments = append(moments, moment{"last started", job.ProcessedOn})
+	if earlier := job.AttemptsMade - 1; earlier > 0 && !job.ProcessedOn.IsZero() {
+		moments = append(moments, moment{What: number(earlier, "earlier attempt"), Tone: "bad"})
+	}
+	if !job.ProcessedOn.IsZero() && state != bullmq.StateWaiting && state != bullmq.StatePrioritized {
+		start := moment{What: "started", At: job.ProcessedOn}
+		if job.AttemptsMade > 1 {
+			start.What = "last started"
+		} else if waited := job.ProcessedOn.Sub(ready); waited >= 0 {
+			start.Passed = "waited " + formatAge(waited)
+		}
+		moments = append(moments, start)
 	}
 	if !job.FinishedOn.IsZero() {
-		moments = append(moments, moment{string(state), job.FinishedOn})
+		end := moment{What: string(state), At: job.FinishedOn, Tone: tone(state)}
+		if ran := job.FinishedOn.Sub(job.ProcessedOn); !job.ProcessedOn.IsZero() && ran >= 0 {
+			end.Passed = "ran " + formatAge(ran)
+		}
+		moments = append(moments, end)
+	} else if state == bullmq.StateActive {
+		moments = append(moments, moment{What: "running", Tone: "future"})
 	}
 	return moments
+}
+
+// traces returns the stack traces of a job, the last one first.
+func traces(job *bullmq.Job) []trace {
+	var all []trace
+	n := len(job.StackTrace)
+	for i := n - 1; i >= 0; i-- {
+		t := trace{Number: i + 1, Text: job.StackTrace[i], Open: i == n-1}
+		if n == job.AttemptsMade {
+			t.Attempt = i + 1
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// percent returns the progress of a job in percent, if it is a number from 0 to 100.
+func percent(progress []byte) (n float64, is bool) {
+	if err := json.Unmarshal(progress, &n); err != nil || n < 0 || n > 100 {
+		return 0, false
+	}
+	return n, len(progress) > 0
 }
 
 // indented returns JSON in lines, and other text as it is.
