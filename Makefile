@@ -80,6 +80,10 @@ browser: redis node chromium ## look at the pages of the dashboard with a real C
 screenshots: redis node chromium ## take the pictures of the documentation with a real Chromium
 	BULLMQ_BROWSER=1 BULLMQ_SCREENSHOTS=1 go test -count=1 -timeout 6m ./dashboard/browsertest -ginkgo.label-filter screenshots $(FLAGS)
 
+.PHONY: figures
+figures: redis ## measure the dashboard with a million jobs, 500 queues, 20 viewers, and a flow of 10,000 jobs; nothing else may run
+	BULLMQ_FIGURES=1 go test -count=1 -timeout 5m -v ./dashboard -ginkgo.v -ginkgo.focus 'without delay|costs Redis little' $(FLAGS)
+
 .PHONY: fuzz
 fuzz: ## fuzz the decoders of data from Redis, each target for FUZZTIME (30s)
 	@FUZZTIME=$(FUZZTIME) tools/fuzz.sh $(PACKAGES)

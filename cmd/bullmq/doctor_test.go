@@ -153,7 +153,7 @@ var _ = Describe("bullmq doctor", func() {
 		s.queue("orders")
 		Expect(s.diagnose(0)).NotTo(HaveKey("clock"))
 		redis.SetTime(time.Now().Add(-time.Hour))
-		Expect(s.diagnose(4)["clock"]).To(says("warning", "the clock of Redis is 1h0m0s behind the clock of this machine", "timedatectl"))
+		Expect(s.diagnose(4)["clock"]).To(says("warning", "the clock of Redis is 1h0m", "timedatectl"))
 		redis.SetTime(time.Now().Add(time.Minute))
 		Expect(s.diagnose(4)["clock"]).To(says("warning", "ahead of", "timedatectl"))
 	})
@@ -305,7 +305,9 @@ var _ = Describe("bullmq doctor", func() {
 	It("finds millions of finished jobs", func() {
 		s := openServer()
 		s.queue("orders")
-		s.do(0, "EVAL", "for i = 1, 1000000 do redis.call('ZADD', KEYS[1], i, i) end", "1", "bull:orders:completed")
+		for from := 0; from < 1_000_000; from += 50_000 { // one call for all takes longer than a busy machine permits
+			s.do(0, "EVAL", "for i = 1, 50000 do redis.call('ZADD', KEYS[1], ARGV[1] + i, ARGV[1] + i) end", "1", "bull:orders:completed", strconv.Itoa(from))
+		}
 		Expect(s.diagnose(4)["retention"]).To(says("warning", "the queue keeps 1000000 completed jobs", "bullmq clean --state completed --older-than 24h orders"))
 	})
 

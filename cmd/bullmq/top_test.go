@@ -23,11 +23,11 @@ import (
 // screen is a terminal on which a program runs.
 type screen struct {
 	terminal *os.File
-	emulator *vt.SafeEmulator
+	emulator *vt.Emulator
 	command  *exec.Cmd
 	ended    chan error
 
-	mu  sync.Mutex
+	mu  sync.Mutex // of raw and of all calls of emulator but Read
 	raw []byte
 }
 
@@ -37,7 +37,7 @@ func show(command *exec.Cmd, columns, lines int, environment ...string) *screen 
 	command.Env = append(append(slices.DeleteFunc(command.Env, func(v string) bool { return strings.HasPrefix(v, "NO_COLOR=") }), "TERM=xterm-256color"), environment...)
 	terminal, err := pty.StartWithSize(command, &pty.Winsize{Rows: uint16(lines), Cols: uint16(columns)})
 	Expect(err).NotTo(HaveOccurred())
-	s := &screen{terminal: terminal, emulator: vt.NewSafeEmulator(columns, lines), command: command, ended: make(chan error, 1)}
+	s := &screen{terminal: terminal, emulator: vt.NewEmulator(columns, lines), command: command, ended: make(chan error, 1)}
 	replied := make(chan struct{})
 	go func() { defer close(replied); _, _ = io.Copy(terminal, s.emulator) }() // replies of the terminal
 	go func() {
@@ -55,15 +55,18 @@ func show(command *exec.Cmd, columns, lines int, environment ...string) *screen 
 
 func (s *screen) Write(output []byte) (int, error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.raw = append(s.raw, output...)
-	s.mu.Unlock()
 	return s.emulator.Write(output)
 }
 
 // text returns what the terminal shows.
 func (s *screen) text() string {
+	s.mu.Lock()
+	text := s.emulator.String()
+	s.mu.Unlock()
 	var lines []string
-	for line := range strings.SplitSeq(s.emulator.String(), "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		lines = append(lines, strings.TrimRight(line, " \r"))
 	}
 	return strings.Join(lines, "\n")
@@ -83,7 +86,9 @@ func (s *screen) press(keys string) {
 
 func (s *screen) resize(columns, lines int) {
 	GinkgoHelper()
+	s.mu.Lock()
 	s.emulator.Resize(columns, lines)
+	s.mu.Unlock()
 	Expect(pty.Setsize(s.terminal, &pty.Winsize{Rows: uint16(lines), Cols: uint16(columns)})).To(Succeed())
 }
 
