@@ -312,9 +312,11 @@ func (f *groupFeed) resolveLast() {
 
 // resolve resolves the lost calls, and runs the jobs that they have fetched, even during a
 // pause: no other worker can run these until their locks expire. When the worker stops, it
-// tries once more at most.
+// tries once more, and again within a moment: what cut the connection of the lost call may
+// have cut that of the first try too.
 func (f *groupFeed) resolve() {
 	var outage timing.Backoff
+	var stopped time.Time // when the first try began after the worker was stopped
 	for {
 		f.mu.Lock()
 		lost := f.lost
@@ -324,6 +326,9 @@ func (f *groupFeed) resolve() {
 			return
 		}
 		f.mu.Unlock()
+		if stopped.IsZero() && f.r.stopping() {
+			stopped = time.Now()
+		}
 		var failed error
 		for _, l := range lost {
 			l.tried = f.r.stopping()
@@ -344,7 +349,11 @@ func (f *groupFeed) resolve() {
 			continue
 		}
 		if f.r.stopping() {
-			return
+			if !stopped.IsZero() && time.Since(stopped) > timing.LastTries {
+				return
+			}
+			time.Sleep(outage.Next())
+			continue
 		}
 		f.h.reportFault(f.h.log, "", failed, "a fetch whose reply was lost could not be resolved; retrying")
 		timing.Sleep(f.r.soft, f.h.pauseAfter(failed, &outage))

@@ -120,6 +120,9 @@ const (
 	// ClosingTime is how much longer than ShutdownTimeout a worker may take to end,
 	// so that its connections can be closed.
 	ClosingTime = CloseTimeout + 150*time.Millisecond
+	// LastTries is for how long a worker that stops repeats what has failed at once, such as a
+	// look for the jobs of a lost reply.
+	LastTries = 200 * time.Millisecond
 	// BackgroundWait is how long closing waits for a background goroutine.
 	BackgroundWait = time.Second
 
