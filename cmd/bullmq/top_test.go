@@ -47,7 +47,7 @@ func show(command *exec.Cmd, columns, lines int, environment ...string) *screen 
 	DeferCleanup(func() {
 		_ = command.Process.Kill()
 		_ = terminal.Close()
-		_ = s.emulator.Close()
+		_ = s.emulator.InputPipe().(io.Closer).Close() // ends the replies; Close of the emulator races with its Read
 		<-replied
 	})
 	return s
