@@ -79,6 +79,7 @@ var jobActions = []action{
 			return func(ctx context.Context, job *bullmq.Job) error { return s.duplicate(ctx, job) }, nil
 		},
 	}.action(),
+	moveJobs,
 	eachJob{
 		name: "cancel", title: "Cancel", past: "cancelled",
 		states: []bullmq.State{bullmq.StateActive, bullmq.StateWaiting, bullmq.StatePrioritized, bullmq.StateDelayed, bullmq.StateWaitingChildren},

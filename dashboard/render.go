@@ -81,7 +81,7 @@ func isConflict(err error) bool {
 		return true
 	}
 	for _, refusal := range []error{
-		bullmq.ErrJobLocked, bullmq.ErrNotInState, bullmq.ErrActiveJobs, bullmq.ErrNotPaused, bullmq.ErrSchedulerJob, bullmq.ErrPendingChildren,
+		bullmq.ErrJobLocked, bullmq.ErrNotInState, bullmq.ErrActiveJobs, bullmq.ErrNotPaused, bullmq.ErrSchedulerJob, bullmq.ErrInFlow, bullmq.ErrMoveConflict, bullmq.ErrPendingChildren,
 		bullmq.ErrFailedChildren, bullmq.ErrLockNotFound, bullmq.ErrLockMismatch, bullmq.ErrParentNotFound, bullmq.ErrMaybeAdded,
 	} {
 		if errors.Is(err, refusal) {

@@ -72,6 +72,12 @@ var deeds = []deed{
 			Expect(job.Data).To(MatchJSON(`{"color": "blue"}`))
 		}},
 	{action: "duplicate", button: "Duplicate", prepare: oneJob(bullmq.JobOptions{}), plan: "an id of its own", done: "1 job duplicated", check: has(bullmq.StateWaiting, 2)},
+	{action: "move", button: "Move", prepare: func(w *world, queue string) string {
+		w.queue("elsewhere")
+		return oneJob(bullmq.JobOptions{})(w, queue)
+	}, fill: []string{"To the queue", "elsewhere"}, plan: "Move the job 1", done: "1 job moved", check: func(w *world, _ string) {
+		Expect(w.queue("elsewhere").Counts(w.ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, 1))
+	}},
 	{action: "cancel", button: "Cancel", prepare: oneJob(bullmq.JobOptions{}), fill: []string{"Reason", "sold out"}, plan: "Cancel the job 1", done: "1 job cancelled",
 		check: func(w *world, queue string) {
 			w.work(queue, "canceller", nil)
