@@ -215,7 +215,12 @@ func (l *live) endOf(server *http.Server) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for s := range l.streams {
-		if s.server == server {
+		if s.server != server {
+			continue
+		}
+		select {
+		case <-s.end: // Shutdown was called before
+		default:
 			close(s.end)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"time"
@@ -159,6 +160,37 @@ var _ = Describe("The stream of the dashboard", func() {
 			return s.web.Config.Shutdown(limited)
 		}).Should(Succeed())
 		Eventually(changes).Should(BeClosed())
+	})
+
+	It("ends once when the server is told to shut down several times", func() {
+		s := open(nil)
+		var changes <-chan time.Time
+		for range 15 {
+			changes, _ = s.stream("/live")
+		}
+		var shutdowns sync.WaitGroup
+		for range 20 {
+			shutdowns.Go(func() {
+				defer GinkgoRecover()
+				limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+				defer cancel()
+				_ = s.web.Config.Shutdown(limited)
+			})
+		}
+		shutdowns.Wait()
+		Eventually(changes).Should(BeClosed())
+	})
+
+	It("continues a panic of a shared read in the requests that wait for it, and does not end the process", func() {
+		s := open(nil)
+		pages, err := dashboard.New(s.connection, nil)
+		Expect(err).NotTo(HaveOccurred())
+		request := httptest.NewRequest(http.MethodGet, "/", nil)
+		asUpdate(request)
+		read := func() {
+			_, _ = pages.SharedRead(request, func(context.Context) (string, error) { panic("the read is broken") })
+		}
+		Expect(read).To(PanicWith(SatisfyAll(ContainSubstring("the read is broken"), ContainSubstring("live_test.go"))))
 	})
 
 	It("tells of changes again after Redis was away", func() {

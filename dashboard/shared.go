@@ -2,7 +2,9 @@ package dashboard
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -22,6 +24,9 @@ type model struct {
 	ended chan struct{} // is closed at the end of the read
 	value any
 	err   error
+	// panicked is the panic of the read with its stack. It continues in the requests that wait,
+	// because http.Server recovers panics of its own goroutines only.
+	panicked any
 }
 
 const (
@@ -40,6 +45,12 @@ func sharedRead[T any](d *Dashboard, r *http.Request, topic, key string, read fu
 		return read(r.Context())
 	}
 	m := d.shared.join(topic, key, d.live.changedAt(topic), func(m *model) {
+		defer close(m.ended)
+		defer func() {
+			if p := recover(); p != nil {
+				m.panicked = fmt.Sprintf("%v\n\n%s", p, debug.Stack())
+			}
+		}()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), d.o.Timeout+readEvery)
 		defer cancel()
 		select { // a read at once would be the second one in readEvery
@@ -47,13 +58,15 @@ func sharedRead[T any](d *Dashboard, r *http.Request, topic, key string, read fu
 		case <-ctx.Done():
 		}
 		m.value, m.err = read(ctx)
-		close(m.ended)
 	})
 	var none T
 	select {
 	case <-m.ended:
 	case <-r.Context().Done():
 		return none, r.Context().Err()
+	}
+	if m.panicked != nil {
+		panic(m.panicked)
 	}
 	if m.err != nil {
 		return none, m.err
