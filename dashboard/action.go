@@ -263,12 +263,15 @@ func (d *Dashboard) subject(w http.ResponseWriter, r *http.Request) (action, *su
 		return action{}, nil, err
 	}
 	s := &subject{dashboard: d, request: r, name: r.PathValue("queue")}
-	if err := d.readForm(w, r); err != nil {
-		d.audit(a, s, outcome{}, err)
-		return action{}, nil, err
+	err = d.readForm(w, r)
+	if err == nil {
+		s.form, s.once = r.Form, r.Form.Get("once")
+		err = s.readIDs()
 	}
-	s.form, s.once = r.Form, r.Form.Get("once")
-	if err := s.readIDs(); err != nil {
+	if err != nil {
+		if r.Method == http.MethodPost { // a GET tries nothing
+			d.audit(a, s, outcome{}, err)
+		}
 		return action{}, nil, err
 	}
 	return a, s, nil

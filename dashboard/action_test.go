@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/url"
 	"strings"
@@ -93,5 +94,29 @@ var _ = Describe("An action of the dashboard", func() {
 		response, _ = reading.post("/queues/orders/actions/pause", nil)
 		Expect(response.StatusCode).To(Equal(http.StatusForbidden))
 		Expect(orders.IsPaused(ctx)).To(BeFalse())
+	})
+
+	It("tells Options.Audit of a form that selects too much, but not of a page that only asks", func() {
+		var records []string
+		s := open(&dashboard.Options{Audit: auditTo(&records)})
+		s.queue("orders")
+		response, _ := s.post("/queues/orders/actions/remove", url.Values{"id": {"%zz"}})
+		Expect(response.StatusCode).To(Equal(http.StatusBadRequest))
+		response, _ = s.get("/queues/orders/actions/remove?id=%25zz")
+		Expect(response.StatusCode).To(Equal(http.StatusBadRequest))
+		Expect(records).To(ConsistOf(ContainSubstring("invalid URL escape")))
+	})
+
+	It("does not answer a form with a success after a panic of Options.Audit", func() {
+		s := open(&dashboard.Options{Audit: func(*http.Request, dashboard.Record) { panic("the audit is broken") }})
+		s.web.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.queue("orders")
+		for range 2 { // the second request would get what is remembered of the first
+			request, err := http.NewRequest(http.MethodPost, s.web.URL+"/queues/orders/actions/pause", strings.NewReader("once=1"))
+			Expect(err).NotTo(HaveOccurred())
+			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			_, err = s.web.Client().Do(request) // there is no reply, thus no body
+			Expect(err).To(MatchError(io.EOF))
+		}
 	})
 })

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -20,6 +21,9 @@ type try struct {
 	outcome
 	err error
 }
+
+// errPanicked is the error of a try until do has returned.
+var errPanicked = errors.New("the action ended early, by a panic: look at what it has done before you repeat it")
 
 const (
 	maxTries = 1000
@@ -45,7 +49,7 @@ func (t *tries) once(ctx context.Context, key string, do func() (outcome, error)
 	if t.known == nil {
 		t.known = map[string]*try{}
 	}
-	this := &try{at: time.Now(), ended: make(chan struct{})}
+	this := &try{at: time.Now(), ended: make(chan struct{}), err: errPanicked}
 	t.known[key] = this
 	if t.order = append(t.order, key); len(t.order) > maxTries {
 		delete(t.known, t.order[0])
