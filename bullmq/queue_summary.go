@@ -26,6 +26,12 @@ type QueueSummary struct {
 	// is missing.
 	Ages map[State]time.Duration
 
+	// Version is that of the client that created the queue, such as bullmq:6.7.0. It is "" if
+	// no client has stored it, such as of a queue that only flows were added to. Dialect is the
+	// dialect that [Detect] selects for the queue.
+	Version string
+	Dialect Dialect
+
 	Paused      bool
 	Concurrency int // the global concurrency; 0 if there is none
 	// LimitMax is the global rate limit, in jobs per LimitDuration; 0 if there is none.
@@ -36,8 +42,9 @@ type QueueSummary struct {
 	// Added is the queue's counter of ids. An add increases it, also that of a job with an id
 	// of its own.
 	Added int
-	// Schedulers is the number of job schedulers.
-	Schedulers int
+	// Schedulers is the number of job schedulers, and PausedSchedulers that of those that
+	// [Queue.PauseScheduler] has paused, which are not among them.
+	Schedulers, PausedSchedulers int
 	// DeadLetters reports whether the oldest waiting or prioritized job is a dead letter.
 	// [Queue.DeadLetterCounts] counts dead letters.
 	DeadLetters bool
@@ -128,9 +135,10 @@ func summaryOf(name string, found backend.QueueSummary, now time.Time) QueueSumm
 		}
 		s.Ages[public] = max(s.Ages[public], now.Sub(since), 0)
 	}
+	s.Version, s.Dialect = found.Version, dialectOf(found.Version, found.Counts[backend.Paused] > 0)
 	s.Paused, s.Concurrency, s.Added = found.Paused, found.Concurrency, found.IDs
 	s.LimitMax, s.LimitDuration, s.LimitedFor = found.LimitMax, found.LimitDuration, found.LimitedFor
-	s.Schedulers, s.DeadLetters = found.Schedulers, found.DeadLetters
+	s.Schedulers, s.PausedSchedulers, s.DeadLetters = found.Schedulers, found.PausedSchedulers, found.DeadLetters
 	s.Completed = QueueMetrics{found.Completed.Count, found.Completed.PrevTime, found.Completed.Points}
 	s.Failed = QueueMetrics{found.Failed.Count, found.Failed.PrevTime, found.Failed.Points}
 	return s

@@ -64,6 +64,27 @@ var _ = Describe("The summary of queues", func() {
 		Expect(snapshot(name)).To(Equal(before), "it changes nothing")
 	})
 
+	It("tells the version and the dialect of each queue, and how many of its schedulers are paused", func() {
+		names := []string{newQueueName(), newQueueName(), newQueueName()}
+		queue := newQueue(names[0], &bullmq.QueueOptions{Connection: link, Dialect: bullmq.V6})
+		newQueue(names[1], &bullmq.QueueOptions{Connection: link, Dialect: bullmq.V5})
+		Expect(redisDo("RPUSH", keyOf(names[2], "paused"), "1").Error()).To(Succeed())
+		for _, id := range []string{"nightly", "hourly"} {
+			_, err := queue.UpsertScheduler(ctx, id, bullmq.Repeat{Every: time.Hour}, nil)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(queue.PauseScheduler(ctx, id)).To(Succeed())
+		}
+		summaries := summarize(names...)
+		Expect(summaries[0].Version).To(Equal("bullmq:" + bullmq.WireVersion))
+		Expect(summaries[1].Version).To(Equal("bullmq:" + bullmq.WireVersion5))
+		Expect(summaries[2].Version).To(BeEmpty())
+		for i, dialect := range []bullmq.Dialect{bullmq.V6, bullmq.V5, bullmq.V5} {
+			Expect(summaries[i].Dialect).To(Equal(dialect))
+			Expect(summaries[i].Schedulers).To(BeZero())
+		}
+		Expect([]int{summaries[0].PausedSchedulers, summaries[1].PausedSchedulers}).To(Equal([]int{2, 0}))
+	})
+
 	It("counts schedulers, and tells whether dead letters wait", func() {
 		names := []string{newQueueName(), newQueueName()}
 		queue, dead := newQueue(names[0], &bullmq.QueueOptions{Connection: link}), newQueue(names[1], &bullmq.QueueOptions{Connection: link})

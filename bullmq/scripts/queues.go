@@ -85,7 +85,7 @@ func (f *QueueFinder) Summaries(ctx context.Context, queues []string, minutes in
 	summaries := make([]backend.QueueSummary, len(queues))
 	return summaries, group.each(summarizeQueues, queues, reply, func(i int, reply rueidis.RedisMessage) {
 		parts, err := errorOf(summarizeQueues, queues[i], reply)
-		if err == nil && len(parts) < 8 {
+		if err == nil && len(parts) < 9 {
 			err = aboutQueues(summarizeQueues.name, queues[i:i+1], fmt.Errorf("the reply has an unexpected form: %d parts", len(parts)))
 		}
 		if err != nil {
@@ -137,10 +137,11 @@ func readSummary(parts []rueidis.RedisMessage) backend.QueueSummary {
 		}
 		s.DeadLetters = s.DeadLetters || hasDeadLetter(list)
 	}
-	if meta := texts(parts[2]); len(meta) == 4 {
+	if meta := texts(parts[2]); len(meta) == 5 {
 		s.Paused = meta[0] != ""
 		s.Concurrency, s.LimitMax = whole(meta[1]), whole(meta[2])
 		s.LimitDuration = time.Duration(whole(meta[3])) * time.Millisecond
+		s.Version = meta[4]
 	}
 	if ttl, _ := parts[3].AsInt64(); ttl > 0 {
 		s.LimitedFor = time.Duration(ttl) * time.Millisecond
@@ -148,7 +149,8 @@ func readSummary(parts []rueidis.RedisMessage) backend.QueueSummary {
 	s.IDs = whole(text(parts[4]))
 	s.Completed, s.Failed = readSummaryMetrics(parts[5]), readSummaryMetrics(parts[6])
 	schedulers, _ := parts[7].AsInt64()
-	s.Schedulers = int(schedulers)
+	paused, _ := parts[8].AsInt64()
+	s.Schedulers, s.PausedSchedulers = int(schedulers), int(paused)
 	return s
 }
 

@@ -4,14 +4,14 @@
      Returns: for each queue a list, or a text if its values can't be processed:
        1 the numbers of jobs: wait, paused, active, delayed, prioritized, completed, failed, waiting-children
        2 what oldestOf returns: wait, paused, active, delayed, prioritized
-       3 the fields of meta: paused, concurrency, max, duration
+       3 the fields of meta: paused, concurrency, max, duration, version
        4 for how long the rate limit is in effect (ms; negative if there is none)
        5 the counter of ids
        6 the metrics of completed jobs, 7 those of failed ones: {count, prevTS, points}, newest first
-       8 the number of job schedulers ]]
+       8 the number of job schedulers, 9 that of paused ones; 0 if the client may not read it ]]
 --@queues
 --@args minutes
---@use oldest perQueue
+--@use oldest perQueue pausedSchedulers
 local lists, sets = { 'wait', 'paused', 'active' }, { 'delayed', 'prioritized', 'completed', 'failed', 'waiting-children' }
 local aged = { 'wait', 'paused', 'active', 'delayed', 'prioritized' }
 
@@ -27,11 +27,13 @@ local function summarize(base)
   if counts[1] > 0 and string.sub(call('LINDEX', base .. 'wait', -1), 1, 2) == '0:' then counts[1] = counts[1] - 1 end
   for i = 1, #sets do counts[#lists + i] = call('ZCARD', base .. sets[i]) end
   for i = 1, #aged do oldest[i] = counts[i] > 0 and oldestOf(base, aged[i]) or {} end
-  local meta = call('HMGET', base .. 'meta', 'paused', 'concurrency', 'max', 'duration')
-  for i = 1, 4 do meta[i] = meta[i] or '' end
+  local meta = call('HMGET', base .. 'meta', 'paused', 'concurrency', 'max', 'duration', 'version')
+  for i = 1, 5 do meta[i] = meta[i] or '' end
+  local held = try('HLEN', pausedSchedulers(base))
   return {
     counts, oldest, meta, call('PTTL', base .. 'limiter'), call('GET', base .. 'id') or '',
     metrics(base .. 'metrics:completed'), metrics(base .. 'metrics:failed'), call('ZCARD', base .. 'repeat'),
+    type(held) == 'number' and held or 0,
   }
 end
 

@@ -85,6 +85,7 @@ type QueueSummary struct {
 	Counts map[State]int       // of all states
 	Oldest map[State]time.Time // see [Reading.Oldest]; a state without jobs is missing
 
+	Version       string // of the client that created the queue, such as bullmq:6.7.0; "" if unknown
 	Paused        bool
 	Concurrency   int // global; 0 if there is none
 	LimitMax      int // jobs per LimitDuration; 0 if there is no limit
@@ -92,7 +93,9 @@ type QueueSummary struct {
 	LimitedFor    time.Duration // for how long the rate limit is in effect; 0 if it is not
 
 	IDs        int // the counter of ids, which an add increases
-	Schedulers int // number of job schedulers
+	Schedulers int // number of job schedulers, without the paused ones
+	// PausedSchedulers is the number of paused ones; 0 if the client may not read them.
+	PausedSchedulers int
 	// DeadLetters reports whether one of the jobs of Oldest is a dead letter.
 	DeadLetters bool
 

@@ -73,6 +73,7 @@ func (s *suite) queues() {
 		for i, summary := range summaries {
 			Expect(summary.DeadLetters).To(Equal(i == 3))
 			Expect(summary.Schedulers).To(BeZero())
+			Expect(summary.PausedSchedulers).To(BeZero())
 		}
 	})
 }

@@ -60,6 +60,9 @@ local function orText(fine, result, ...)
   if code and code ~= 'ERR' and code ~= 'WRONGTYPE' then error(result, 0) end
   return false, text
 end
+local function pausedSchedulers(base)
+  return string.sub(base, 1, -2) .. '@x:paused-schedulers'
+end
 local lists, sets = { 'wait', 'paused', 'active' }, { 'delayed', 'prioritized', 'completed', 'failed', 'waiting-children' }
 local aged = { 'wait', 'paused', 'active', 'delayed', 'prioritized' }
 local function metrics(at)
@@ -72,11 +75,13 @@ local function summarize(base)
   if counts[1] > 0 and string.sub(call('LINDEX', base .. 'wait', -1), 1, 2) == '0:' then counts[1] = counts[1] - 1 end
   for i = 1, #sets do counts[#lists + i] = call('ZCARD', base .. sets[i]) end
   for i = 1, #aged do oldest[i] = counts[i] > 0 and oldestOf(base, aged[i]) or {} end
-  local meta = call('HMGET', base .. 'meta', 'paused', 'concurrency', 'max', 'duration')
-  for i = 1, 4 do meta[i] = meta[i] or '' end
+  local meta = call('HMGET', base .. 'meta', 'paused', 'concurrency', 'max', 'duration', 'version')
+  for i = 1, 5 do meta[i] = meta[i] or '' end
+  local held = try('HLEN', pausedSchedulers(base))
   return {
     counts, oldest, meta, call('PTTL', base .. 'limiter'), call('GET', base .. 'id') or '',
     metrics(base .. 'metrics:completed'), metrics(base .. 'metrics:failed'), call('ZCARD', base .. 'repeat'),
+    type(held) == 'number' and held or 0,
   }
 end
 local all = {}
