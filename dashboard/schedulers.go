@@ -19,7 +19,8 @@ import (
 type schedulersPage struct {
 	Queue  string // "" for all queues
 	Rows   []schedulerRow
-	Total  int
+	Total  int // with the paused ones
+	Paused int
 	Queues int // that have schedulers
 	// Next is the address of the next page.
 	Next string
@@ -71,23 +72,25 @@ func (d *Dashboard) allSchedulers(r *http.Request) (any, error) {
 		return nil, err
 	}
 	page := &schedulersPage{Now: d.o.Now()}
-	summaries = slices.DeleteFunc(summaries, func(s bullmq.QueueSummary) bool { return s.Schedulers == 0 })
+	summaries = slices.DeleteFunc(summaries, func(s bullmq.QueueSummary) bool { return schedulersOf(s) == 0 })
 	slices.SortFunc(summaries, func(a, b bullmq.QueueSummary) int { return strings.Compare(a.Name, b.Name) })
 	after, shown := r.FormValue("after"), 0
 	var read []string
+	var counts []int // schedulers of read that are not paused
 	for _, summary := range summaries {
 		page.Queues++
-		page.Total += summary.Schedulers
+		page.Total += schedulersOf(summary)
+		page.Paused += summary.PausedSchedulers
 		switch {
 		case strings.Compare(summary.Name, after) <= 0 && after != "":
-		case shown > 0 && shown+summary.Schedulers > schedulersPerPage:
+		case shown > 0 && shown+schedulersOf(summary) > schedulersPerPage:
 			if page.Next == "" {
 				page.Next = d.link("schedulers") + "?after=" + url.QueryEscape(read[len(read)-1])
 			}
 		default:
 			if page.Next == "" {
-				read = append(read, summary.Name)
-				shown += summary.Schedulers
+				read, counts = append(read, summary.Name), append(counts, summary.Schedulers)
+				shown += schedulersOf(summary)
 			}
 		}
 	}
@@ -98,7 +101,7 @@ func (d *Dashboard) allSchedulers(r *http.Request) (any, error) {
 			return err
 		}
 		defer queue.Close()
-		rows[i], err = d.schedulerRows(ctx, queue, 0)
+		rows[i], err = d.schedulerRows(ctx, queue, 0, counts[i])
 		return err
 	})
 	page.Rows = slices.Concat(rows...)
@@ -119,10 +122,15 @@ func (d *Dashboard) queueSchedulers(r *http.Request) (any, error) {
 		return nil, badRequest{errors.New("there is no such page")}
 	}
 	page := &schedulersPage{Queue: queue.Name(), Now: d.o.Now(), Queues: 1}
-	if page.Total, err = queue.CountSchedulers(ctx); err != nil {
+	summaries, err := bullmq.SummarizeQueues(ctx, d.connection, d.o.Prefix, queue.Name())
+	if err == nil {
+		err = summaries[0].Err
+	}
+	if err != nil {
 		return nil, err
 	}
-	if page.Rows, err = d.schedulerRows(ctx, queue, from); err != nil {
+	page.Total, page.Paused = schedulersOf(summaries[0]), summaries[0].PausedSchedulers
+	if page.Rows, err = d.schedulerRows(ctx, queue, from, summaries[0].Schedulers); err != nil {
 		return nil, err
 	}
 	if from+schedulersPerPage < page.Total {
@@ -147,18 +155,23 @@ func (d *Dashboard) openToRead(r *http.Request) (*bullmq.Queue, error) {
 	return d.schedulerQueue(r.Context(), queue.Name())
 }
 
-// schedulerRows reads a page of the schedulers of a queue, with the last run of each.
-func (d *Dashboard) schedulerRows(ctx context.Context, queue *bullmq.Queue, from int) ([]schedulerRow, error) {
+// schedulersOf returns the number of the schedulers of a queue, with the paused ones.
+func schedulersOf(s bullmq.QueueSummary) int { return s.Schedulers + s.PausedSchedulers }
+
+// schedulerRows reads a page of the schedulers of a queue, with the last run of each. The paused
+// ones follow the others, of which there are count.
+func (d *Dashboard) schedulerRows(ctx context.Context, queue *bullmq.Queue, from, count int) ([]schedulerRow, error) {
 	schedulers, err := queue.Schedulers(ctx, bullmq.Page{Offset: from, Limit: schedulersPerPage, Ascending: true})
 	if err != nil {
 		return nil, err
 	}
-	if from == 0 {
+	if left := schedulersPerPage - len(schedulers); left > 0 {
 		paused, err := queue.PausedSchedulers(ctx)
 		if err != nil {
 			return nil, err
 		}
-		schedulers = append(schedulers, paused[:min(len(paused), schedulersPerPage)]...)
+		paused = paused[min(max(from-count, 0), len(paused)):]
+		schedulers = append(schedulers, paused[:min(left, len(paused))]...)
 	}
 	rows := make([]schedulerRow, len(schedulers))
 	return rows, each(ctx, len(rows), func(ctx context.Context, i int) error {

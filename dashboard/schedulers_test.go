@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -160,6 +161,35 @@ var _ = Describe("The pages of schedulers", func() {
 		s.post("/queues/orders/actions/resume-scheduler", url.Values{"scheduler": {"hourly"}})
 		Expect(queue.CountSchedulers(ctx)).To(Equal(1))
 		Expect(timesOf(s.page("/queues/orders/schedulers/hourly"))).To(HaveLen(10))
+	})
+
+	It("list a queue whose schedulers are all paused, and paused schedulers page by page", func() {
+		s := open(nil)
+		_, err := s.queue("orders").UpsertScheduler(ctx, "hourly", bullmq.Repeat{Every: time.Hour}, nil)
+		Expect(err).NotTo(HaveOccurred())
+		queue := s.queue("mails")
+		for i := range 60 {
+			id := fmt.Sprintf("digest-%02d", i)
+			_, err := queue.UpsertScheduler(ctx, id, bullmq.Repeat{Every: time.Hour, StartDate: time.Now().Add(time.Hour)}, nil)
+			Expect(err).NotTo(HaveOccurred())
+			if i > 2 {
+				Expect(queue.PauseScheduler(ctx, id)).To(Succeed())
+			}
+		}
+		page := s.page("/queues/mails/schedulers")
+		Expect(page).To(ContainSubstring("60 schedulers, 57 paused"))
+		next := regexp.MustCompile(`rel="next" href="([^"]*)"`).FindStringSubmatch(page)
+		Expect(next).NotTo(BeNil())
+		rest := s.page(next[1])
+		Expect(strings.Count(page, `<th scope="row">`) + strings.Count(rest, `<th scope="row">`)).To(Equal(60))
+		Expect(rest).To(ContainSubstring("digest-59"))
+
+		for i := range 3 {
+			Expect(queue.PauseScheduler(ctx, fmt.Sprintf("digest-%02d", i))).To(Succeed())
+		}
+		page = s.page("/schedulers")
+		Expect(page).To(ContainSubstring("61 schedulers of 2 queues, 60 paused"))
+		Expect(page).To(MatchRegexp(`digest-00</a> <span class="badge warn">paused`))
 	})
 
 	It("shows broken schedulers, and changes nothing in Redis", func() {
