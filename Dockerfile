@@ -2,6 +2,7 @@
 #
 #	docker build --build-arg VERSION=1.2.3 -t bullmq .
 #	docker run --rm -e REDIS_URL=redis://redis.example.org:6379 bullmq queues
+#	docker run --rm -p 3000:3000 -e REDIS_URL=redis://redis.example.org:6379 -e BULLMQ_DASHBOARD_PASSWORD bullmq dashboard --listen :3000
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 ARG TARGETOS TARGETARCH VERSION=unknown
 WORKDIR /src

@@ -45,6 +45,15 @@ func newDev(c *client) *cobra.Command {
 			if c.url != "" || c.profile != "" || c.tls != (tlsFiles{}) {
 				return usageError{errors.New("bullmq dev starts a Redis of its own: to show another, use bullmq dashboard")}
 			}
+			if d.listen != "" {
+				address, err := resolveListen(d.listen)
+				if err != nil {
+					return err
+				}
+				if !address.IP.IsLoopback() {
+					return usageError{errors.New("bullmq dev serves only this machine: for others, use bullmq dashboard with a password")}
+				}
+			}
 			return d.run(command, c.prefix)
 		},
 	}

@@ -101,6 +101,9 @@ var _ = Describe("bullmq dev", func() {
 		code, errors := openDevFails("--redis", "redis://127.0.0.1:6379")
 		Expect(code).To(Equal(exitUsage))
 		Expect(errors).To(ContainSubstring("use bullmq dashboard"))
+		code, errors = openDevFails("--listen", ":0")
+		Expect(code).To(Equal(exitUsage))
+		Expect(errors).To(ContainSubstring("serves only this machine"))
 	})
 
 	It("starts a redis-server in which Node takes part", func() {
