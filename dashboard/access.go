@@ -124,13 +124,19 @@ func (d *Dashboard) listWorkers(r *http.Request, queues ...string) ([]bullmq.Wor
 		return nil, nil
 	}
 	workers, err := bullmq.ListWorkers(r.Context(), d.connection, d.o.Prefix, queues...)
-	for i := range workers {
-		w := &workers[i]
+	return d.shownWorkers(r, workers), err
+}
+
+// shownWorkers returns copies of workers without the names of queues that a request may not see.
+func (d *Dashboard) shownWorkers(r *http.Request, workers []bullmq.WorkerInfo) []bullmq.WorkerInfo {
+	shown := slices.Clone(workers)
+	for i := range shown {
+		w := &shown[i]
 		named := len(w.Queues)
 		w.Queues = slices.DeleteFunc(slices.Clone(w.Queues), func(name string) bool { return !d.sees(r, name) })
 		w.QueueCount -= named - len(w.Queues)
 	}
-	return workers, err
+	return shown
 }
 
 // parent returns the key of a job's parent; "" if there is none, or if the request may not see

@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -29,6 +31,8 @@ type deadQueue struct {
 	Waiting, Completed, Failed int
 	Oldest                     time.Duration
 }
+
+func (*deadQueuesPage) live() livePage { return livePage{Topics: []string{allQueues}} }
 
 // deadQueues lists the queues in which dead letters wait.
 func (d *Dashboard) deadQueues(r *http.Request) (any, error) {
@@ -91,15 +95,22 @@ func shortReason(reason string) string {
 	return reason
 }
 
-// deadLetters lists the dead letters of a queue, and counts them by reason and origin.
-func (d *Dashboard) deadLetters(r *http.Request) (any, error) {
+func (p *deadLettersPage) live() livePage { return livePage{Topics: []string{p.Queue}} }
+
+// deadLettersModel is what is read for the page of the dead letters of a queue.
+type deadLettersModel struct {
+	counts *bullmq.DeadLetterCounts // nil if there are too many jobs
+	found  *bullmq.JobPage
+}
+
+// readDeadLetters reads dead letters, also those of queues that a viewer may not see.
+func (d *Dashboard) readDeadLetters(r *http.Request) (*deadLettersModel, error) {
 	queue, err := d.open(r)
 	if err != nil {
 		return nil, err
 	}
 	defer queue.Close()
-	ctx := r.Context()
-	page := &deadLettersPage{Queue: queue.Name(), Reason: r.FormValue("reason"), Origin: r.FormValue("origin")}
+	ctx, m := r.Context(), &deadLettersModel{}
 	numbers, err := queue.Counts(ctx, letterStates...)
 	if err != nil {
 		return nil, err
@@ -113,34 +124,39 @@ func (d *Dashboard) deadLetters(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		for origin := range counts.Queues {
-			if !d.sees(r, origin) {
-				delete(counts.Queues, origin)
-			}
-		}
-		page.Counted, page.Total, page.OtherReasons = true, counts.Total, counts.OtherReasons
-		page.Reasons, page.Origins = letterCounts(counts.Reasons), letterCounts(counts.Queues)
+		m.counts = &counts
 	}
 	search := bullmq.JobSearch{States: letterStates, Limit: lettersPerPage, After: r.FormValue("after"), MaxTime: d.o.Timeout / 4}
-	selection := letterSelection{page.Reason, page.Origin}
-	if reason := page.Reason; len(reason) < reasonBytes {
+	if reason := r.FormValue("reason"); len(reason) < reasonBytes {
 		search.Error = reason // fewer jobs are returned; the reason of a letter is that of its job
 	}
-	found, err := queue.Search(ctx, search)
+	if m.found, err = queue.Search(ctx, search); err != nil && search.After != "" {
+		err = badRequest{err}
+	}
+	return m, err
+}
+
+// deadLetters lists the dead letters of a queue, and counts them by reason and origin.
+func (d *Dashboard) deadLetters(r *http.Request) (any, error) {
+	m, err := sharedRead(d, r, r.PathValue("queue"), r.URL.EscapedPath()+"?"+r.URL.RawQuery, func(ctx context.Context) (*deadLettersModel, error) { return d.readDeadLetters(r.WithContext(ctx)) })
 	if err != nil {
-		if search.After != "" {
-			return nil, badRequest{err}
-		}
 		return nil, err
 	}
-	page.Read = found.Read
-	for i, job := range found.Jobs {
+	page := &deadLettersPage{Queue: r.PathValue("queue"), Reason: r.FormValue("reason"), Origin: r.FormValue("origin"), Read: m.found.Read}
+	if m.counts != nil {
+		origins := maps.Clone(m.counts.Queues)
+		maps.DeleteFunc(origins, func(origin string, _ int) bool { return !d.sees(r, origin) })
+		page.Counted, page.Total, page.OtherReasons = true, m.counts.Total, m.counts.OtherReasons
+		page.Reasons, page.Origins = letterCounts(m.counts.Reasons), letterCounts(origins)
+	}
+	selection := letterSelection{page.Reason, page.Origin}
+	for i, job := range m.found.Jobs {
 		if letter, isLetter := job.DeadLetter(); isLetter && selection.selects(letter) && d.sees(r, letter.QueueName) {
-			page.Letters = append(page.Letters, letterRow{letter, found.States[i]})
+			page.Letters = append(page.Letters, letterRow{letter, m.found.States[i]})
 		}
 	}
-	if found.Next != "" {
-		page.Next = d.link("queues", queue.Name(), "dead-letters") + "?" + page.query("after", found.Next)
+	if m.found.Next != "" {
+		page.Next = d.link("queues", page.Queue, "dead-letters") + "?" + page.query("after", m.found.Next)
 	}
 	return page, nil
 }

@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -39,7 +41,9 @@ type flowCount struct {
 // flowNode is a job in the drawing of a flow.
 type flowNode struct {
 	Title  string // name of the job
+	Queue  string // "" if it is not one of the dashboard
 	Where  string // queue and id
+	ListID string // of its element in the list; "" if there is no page
 	URL    string // "" if there is no page
 	Mark   flowMark
 	Detail string // such as the reason of the failure
@@ -69,37 +73,61 @@ const (
 	rowHeight     = boxHeight + 12
 )
 
-// flow draws the flow of a job, from its root. With from=here it begins at the job, and skip
-// leaves out its first children.
-func (d *Dashboard) flow(r *http.Request) (any, error) {
+// live updates the page when one of the queues of the drawing has changed.
+func (p *flowPage) live() livePage {
+	topics := []string{p.Queue}
+	for _, node := range p.Root.All() {
+		if node.Queue != "" && !slices.Contains(topics, node.Queue) {
+			topics = append(topics, node.Queue)
+		}
+	}
+	return livePage{Topics: topics}
+}
+
+// flowModel is what is read for the page of a flow.
+type flowModel struct {
+	tree      *bullmq.FlowTree
+	ancestors []bullmq.FlowTreeKey
+}
+
+// readFlow reads the flow of a job, also the jobs of queues that a viewer may not see.
+func (d *Dashboard) readFlow(r *http.Request, whole bool) (*flowModel, error) {
 	queue, err := d.open(r)
 	if err != nil {
 		return nil, err
 	}
 	defer queue.Close()
 	ctx, id := r.Context(), r.PathValue("job")
+	m := &flowModel{}
+	if m.tree, err = bullmq.ReadFlowTree(ctx, d.connection, bullmq.FlowTreeQuery{QueueName: queue.Name(), Prefix: d.o.Prefix, ID: id, FromRoot: whole}); err != nil {
+		return nil, err
+	}
+	m.ancestors = m.tree.Ancestors
+	if !whole {
+		m.ancestors, err = bullmq.FlowAncestors(ctx, d.connection, d.o.Prefix, queue.Name(), id)
+	}
+	return m, err
+}
+
+// flow draws the flow of a job, from its root. With from=here it begins at the job, and skip
+// leaves out its first children.
+func (d *Dashboard) flow(r *http.Request) (any, error) {
 	skip, err := strconv.Atoi("0" + r.FormValue("skip"))
 	if err != nil {
 		return nil, badRequest{errors.New("there is no such page")}
 	}
-	page := &flowPage{Queue: queue.Name(), Job: id, Whole: r.FormValue("from") != "here"}
-	tree, err := bullmq.ReadFlowTree(ctx, d.connection, bullmq.FlowTreeQuery{QueueName: queue.Name(), Prefix: d.o.Prefix, ID: id, FromRoot: page.Whole})
+	page := &flowPage{Queue: r.PathValue("queue"), Job: r.PathValue("job"), Whole: r.FormValue("from") != "here"}
+	m, err := sharedRead(d, r, allQueues, fmt.Sprint(r.URL.EscapedPath(), "?", page.Whole), func(ctx context.Context) (*flowModel, error) { return d.readFlow(r.WithContext(ctx), page.Whole) })
 	if err != nil {
 		return nil, err
 	}
-	ancestors := tree.Ancestors
-	if !page.Whole {
-		if ancestors, err = bullmq.FlowAncestors(ctx, d.connection, d.o.Prefix, queue.Name(), id); err != nil {
-			return nil, err
-		}
-	}
-	for _, ancestor := range slices.Backward(ancestors) {
+	for _, ancestor := range slices.Backward(m.ancestors) {
 		page.Ancestors = append(page.Ancestors, d.flowLink(r, ancestor))
 	}
-	page.Nodes, page.LeftOut = tree.Nodes, tree.LeftOut
-	page.Counts = countMarks(tree.Root)
+	page.Nodes, page.LeftOut = m.tree.Nodes, m.tree.LeftOut
+	page.Counts = countMarks(m.tree.Root)
 	f := flowDrawing{d: d, r: r, page: page, skip: skip}
-	page.Root = f.draw(tree.Root)
+	page.Root = f.draw(m.tree.Root)
 	page.Drawn = f.drawn
 	rows := 0
 	page.place(page.Root, 0, &rows)
@@ -214,8 +242,12 @@ func (f *flowDrawing) node(read *bullmq.FlowTreeNode) *flowNode {
 	if read.Err != nil {
 		node.Detail = read.Err.Error()
 	}
+	if read.Prefix == f.d.o.Prefix {
+		node.Queue = read.QueueName
+	}
 	if read.Prefix == f.d.o.Prefix && !read.Removed {
 		node.URL = f.d.link("queues", read.QueueName, "jobs", read.ID)
+		node.ListID = "n-" + url.QueryEscape(read.QueueName) + ":" + url.QueryEscape(read.ID)
 		if node.Self = read.QueueName == f.page.Queue && read.ID == f.page.Job; node.Self {
 			f.page.Inside = true
 		}

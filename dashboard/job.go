@@ -32,9 +32,9 @@ type jobPage struct {
 
 // live updates the page of a running job each second, because a line of its log is no event.
 func (p *jobPage) live() livePage {
-	page := livePage{Topic: p.Queue}
+	page := livePage{Topics: []string{p.Queue}}
 	if p.State == bullmq.StateActive {
-		page.Every = int(readEvery.Milliseconds())
+		page.Every = readEvery
 	}
 	return page
 }

@@ -1,12 +1,14 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +33,7 @@ type live struct {
 
 // stream is the connection of one page.
 type stream struct {
-	topic  string        // name of the queue, or allQueues
+	topics []string      // names of queues, or allQueues
 	server *http.Server  // nil if it is unknown
 	change chan struct{} // receives a value after a change
 	end    chan struct{} // is closed when the server shuts down
@@ -45,19 +47,23 @@ var errStreams = errors.New("too many pages are open: this one is updated less o
 const (
 	pushEvery    = 500 * time.Millisecond
 	refreshEvery = 10 * time.Second // for changes without events, such as new workers
+	slowly       = 5 * time.Second  // how often pages are updated that have no stream
 	// pollEvery is how often all pages are updated if the queues can't be watched.
 	pollEvery = 2 * time.Second
+	// mostWatched is how many queues one stream watches. Pages about more are updated by time.
+	mostWatched = 20
 	// writeTime bounds how long a browser may take to accept an event.
 	writeTime = 20 * time.Second
 )
 
 // livePage tells how browsers update a page while it is open.
 type livePage struct {
-	// Topic is the name of the queue whose changes update the page, or allQueues.
-	Topic string
-	// Every is the time in milliseconds after which the page is updated even without a
-	// change; 0 for refreshEvery.
-	Every int
+	// Topics are the names of the queues whose changes update the page, or allQueues. A page
+	// without topics is updated by time alone.
+	Topics []string
+	// Every is the time after which the page is updated even without a change; 0 for
+	// refreshEvery.
+	Every time.Duration
 }
 
 // liveContent is implemented by the content of live pages.
@@ -76,11 +82,15 @@ func (d *Dashboard) liveOf(content any) *liveView {
 		return nil
 	}
 	tells := page.live()
-	v := &liveView{Stream: d.link("live"), Every: tells.Every}
-	if tells.Topic == metricsTopic {
-		v.Stream = ""
-	} else if tells.Topic != allQueues {
-		v.Stream += "?" + url.Values{"queue": {tells.Topic}}.Encode()
+	v := &liveView{Every: int(tells.Every.Milliseconds())}
+	switch {
+	case len(tells.Topics) == 0:
+	case slices.Contains(tells.Topics, allQueues):
+		v.Stream = d.link("live")
+	case len(tells.Topics) > mostWatched:
+		v.Every = cmp.Or(v.Every, int(slowly.Milliseconds()))
+	default:
+		v.Stream = d.link("live") + "?" + url.Values{"queue": tells.Topics}.Encode()
 	}
 	return v
 }
@@ -94,14 +104,11 @@ func (l *live) changedAt(topic string) time.Time {
 
 // serveLive serves a stream. It lasts until the browser leaves, or the server shuts down.
 func (d *Dashboard) serveLive(w http.ResponseWriter, r *http.Request) error {
-	queue := r.FormValue("queue")
-	if queue != "" && !d.catalog.shows(queue) {
-		return notFound{"there is no queue " + cut(queue, 80)}
-	}
-	if err := d.mayUse(r, Use{Action: ActionRead, Queue: queue}); err != nil {
+	topics, err := d.topicsOf(r)
+	if err != nil {
 		return err
 	}
-	s := &stream{topic: queue, change: make(chan struct{}, 1), end: make(chan struct{})}
+	s := &stream{topics: topics, change: make(chan struct{}, 1), end: make(chan struct{})}
 	s.server, _ = r.Context().Value(http.ServerContextKey).(*http.Server)
 	leave, err := d.live.join(s, d.userOf(r))
 	if err != nil {
@@ -145,6 +152,26 @@ func (d *Dashboard) serveLive(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	}
+}
+
+// topicsOf returns what a stream is about, if its user may read it.
+func (d *Dashboard) topicsOf(r *http.Request) ([]string, error) {
+	topics := slices.Compact(slices.Sorted(slices.Values(r.URL.Query()["queue"])))
+	if len(topics) == 0 {
+		topics = []string{allQueues}
+	}
+	if len(topics) > mostWatched {
+		return nil, badRequest{fmt.Errorf("a stream is about at most %d queues", mostWatched)}
+	}
+	for _, queue := range topics {
+		if queue != allQueues && !d.catalog.shows(queue) {
+			return nil, notFound{"there is no queue " + cut(queue, 80)}
+		}
+		if err := d.mayUse(r, Use{Action: ActionRead, Queue: queue}); err != nil {
+			return nil, err
+		}
+	}
+	return topics, nil
 }
 
 // userOf returns whose streams are counted together.
@@ -274,10 +301,12 @@ func (l *live) run(ctx context.Context, watcher *bullmq.QueueWatcher, ended chan
 func (l *live) update() bool {
 	var names []string
 	for s := range l.streams {
-		if s.topic == allQueues {
-			names = append(names, l.d.catalog.known()...)
-		} else {
-			names = append(names, s.topic)
+		for _, topic := range s.topics {
+			if topic == allQueues {
+				names = append(names, l.d.catalog.known()...)
+			} else {
+				names = append(names, topic)
+			}
 		}
 	}
 	return l.watcher.Watch(names...) == nil
@@ -296,8 +325,10 @@ func (l *live) tell(names []string) {
 	}
 	for s := range l.streams {
 		if names == nil {
-			l.changed[s.topic] = now
-		} else if !changed[s.topic] {
+			for _, topic := range s.topics {
+				l.changed[topic] = now
+			}
+		} else if !slices.ContainsFunc(s.topics, func(topic string) bool { return changed[topic] }) {
 			continue
 		}
 		select {

@@ -63,13 +63,9 @@ const (
 	metricsJobs  = 5000
 	metricsEvery = 10 * time.Second
 	metricsNames = 100
-	// metricsTopic is the topic of pages that are updated by time alone. No queue has such a name.
-	metricsTopic = ":"
 )
 
-func (*metricsPage) live() livePage {
-	return livePage{Topic: metricsTopic, Every: int(metricsEvery.Milliseconds())}
-}
+func (*metricsPage) live() livePage { return livePage{Every: metricsEvery} }
 
 // metricsModel is what is read for the metrics of a queue.
 type metricsModel struct {

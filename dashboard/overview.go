@@ -94,7 +94,7 @@ func columns() []column {
 	)
 }
 
-func (*overviewPage) live() livePage { return livePage{Topic: allQueues} }
+func (*overviewPage) live() livePage { return livePage{Topics: []string{allQueues}} }
 
 func (d *Dashboard) overview(r *http.Request) (any, error) {
 	names, err := d.queueNames(r)

@@ -22,7 +22,7 @@ type queuePage struct {
 	HiddenData bool
 }
 
-func (p *queuePage) live() livePage { return livePage{Topic: p.Name} }
+func (p *queuePage) live() livePage { return livePage{Topics: []string{p.Name}} }
 
 // jobRow is a job in a list.
 type jobRow struct {

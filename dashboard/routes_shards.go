@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"regexp"
 	"slices"
@@ -51,6 +52,8 @@ type shard struct {
 	Err                              error
 }
 
+func (*routesPage) live() livePage { return livePage{Topics: []string{allQueues}} }
+
 func (d *Dashboard) routesAndShards(r *http.Request) (any, error) {
 	names, err := d.queueNames(r)
 	if err != nil {
@@ -61,11 +64,16 @@ func (d *Dashboard) routesAndShards(r *http.Request) (any, error) {
 		_, _, _, isShard := shardOf(name)
 		return !isRoute && !isShard
 	})
-	summaries, err := bullmq.SummarizeQueues(r.Context(), d.connection, d.o.Prefix, names...)
+	summaries, err := d.summariesOf(r, names)
 	if err != nil {
 		return nil, err
 	}
-	workers, err := d.listWorkers(r, names...)
+	workers, err := sharedRead(d, r, workersTopic, keyOf("routes", names), func(ctx context.Context) ([]bullmq.WorkerInfo, error) {
+		if len(names) == 0 {
+			return nil, nil
+		}
+		return bullmq.ListWorkers(ctx, d.connection, d.o.Prefix, names...)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -154,17 +162,31 @@ type routeRow struct {
 	Unserved       bool // jobs wait, and no worker serves the route
 }
 
-func (d *Dashboard) queueRoutes(r *http.Request) (any, error) {
+// live updates the page when a route has changed, which is a queue of its own.
+func (p *queueRoutesPage) live() livePage {
+	page := livePage{Topics: []string{p.Queue}}
+	for _, route := range p.Routes {
+		page.Topics = append(page.Topics, route.Name)
+	}
+	return page
+}
+
+// readRoutes reads the routes of a queue, also those that a viewer may not see.
+func (d *Dashboard) readRoutes(r *http.Request) ([]bullmq.RouteInfo, error) {
 	queue, err := d.open(r)
 	if err != nil {
 		return nil, err
 	}
 	defer queue.Close()
-	routes, err := queue.Routes(r.Context())
+	return queue.Routes(r.Context())
+}
+
+func (d *Dashboard) queueRoutes(r *http.Request) (any, error) {
+	routes, err := sharedRead(d, r, allQueues, r.URL.EscapedPath(), func(ctx context.Context) ([]bullmq.RouteInfo, error) { return d.readRoutes(r.WithContext(ctx)) })
 	if err != nil {
 		return nil, err
 	}
-	page := &queueRoutesPage{Queue: queue.Name()}
+	page := &queueRoutesPage{Queue: r.PathValue("queue")}
 	for _, route := range routes {
 		if !d.sees(r, route.Name) {
 			continue

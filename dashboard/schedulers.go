@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -26,6 +27,9 @@ type schedulersPage struct {
 	Next string
 	Now  time.Time
 }
+
+// live updates the page when a queue has changed: an upsert adds a job, and each run does.
+func (p *schedulersPage) live() livePage { return livePage{Topics: []string{p.Queue}} }
 
 // schedulerRow is a scheduler in a list.
 type schedulerRow struct {
@@ -96,17 +100,24 @@ func (d *Dashboard) allSchedulers(r *http.Request) (any, error) {
 	}
 	rows := make([][]schedulerRow, len(read))
 	err = each(r.Context(), len(read), func(ctx context.Context, i int) error {
-		queue, err := d.schedulerQueue(ctx, read[i])
-		if err != nil {
-			return err
-		}
-		defer queue.Close()
-		rows[i], err = d.schedulerRows(ctx, queue, 0, counts[i])
+		key := fmt.Sprintf("schedulers of %s: %d", read[i], counts[i])
+		found, err := sharedRead(d, r.WithContext(ctx), read[i], key, func(ctx context.Context) ([]schedulerRow, error) { return d.readSchedulers(ctx, read[i], counts[i]) })
+		rows[i] = found
 		return err
 	})
 	page.Rows = slices.Concat(rows...)
 	slices.SortStableFunc(page.Rows, func(a, b schedulerRow) int { return a.Next.Compare(b.Next) })
 	return page, err
+}
+
+// readSchedulers reads the first schedulers of a queue, of which count are not paused.
+func (d *Dashboard) readSchedulers(ctx context.Context, name string, count int) ([]schedulerRow, error) {
+	queue, err := d.schedulerQueue(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer queue.Close()
+	return d.schedulerRows(ctx, queue, 0, count)
 }
 
 // queueSchedulers lists the schedulers of a queue, the next one first.
@@ -202,6 +213,8 @@ type schedulerPage struct {
 	Data         string
 	TemplateOpts string
 }
+
+func (p *schedulerPage) live() livePage { return livePage{Topics: []string{p.Queue}} }
 
 func (d *Dashboard) scheduler(r *http.Request) (any, error) {
 	queue, err := d.openToRead(r)

@@ -66,13 +66,41 @@ func (d *Dashboard) queueWorkers(r *http.Request) (any, error) {
 	return d.workersOf(r, queue.Name(), []string{queue.Name()})
 }
 
+// live updates the page by time: a worker that starts or stops is no event.
+func (*workersPage) live() livePage { return livePage{Every: slowly} }
+
+// workersModel is what is read for a page of workers.
+type workersModel struct {
+	workers   []bullmq.WorkerInfo
+	summaries []bullmq.QueueSummary
+	running   []runningGroup
+	unread    int
+}
+
+// readWorkers reads the workers of queues, and the jobs that they run.
+func (d *Dashboard) readWorkers(ctx context.Context, names []string) (m *workersModel, err error) {
+	m = &workersModel{}
+	if len(names) == 0 {
+		return m, nil
+	}
+	if m.workers, err = bullmq.ListWorkers(ctx, d.connection, d.o.Prefix, names...); err != nil {
+		return nil, err
+	}
+	if m.summaries, err = bullmq.SummarizeQueues(ctx, d.connection, d.o.Prefix, names...); err != nil {
+		return nil, err
+	}
+	m.running, m.unread, err = d.running(ctx, m.summaries)
+	return m, err
+}
+
 // workersOf shows the workers of queues, and the jobs that they run.
 func (d *Dashboard) workersOf(r *http.Request, queue string, names []string) (*workersPage, error) {
-	page := &workersPage{Queue: queue, Now: d.o.Now()}
-	workers, err := d.listWorkers(r, names...)
+	m, err := sharedRead(d, r, workersTopic, keyOf("workers", names), func(ctx context.Context) (*workersModel, error) { return d.readWorkers(ctx, names) })
 	if err != nil {
 		return nil, err
 	}
+	page := &workersPage{Queue: queue, Now: d.o.Now(), Running: m.running, Unread: m.unread}
+	workers := d.shownWorkers(r, m.workers)
 	serving := map[string]int{}
 	for _, worker := range workers {
 		for _, name := range worker.Queues {
@@ -84,12 +112,8 @@ func (d *Dashboard) workersOf(r *http.Request, queue string, names []string) (*w
 			page.Node++
 		}
 	}
-	summaries, err := bullmq.SummarizeQueues(r.Context(), d.connection, d.o.Prefix, names...)
-	if err != nil {
-		return nil, err
-	}
 	var unserved []string
-	for _, summary := range summaries {
+	for _, summary := range m.summaries {
 		ready := summary.Counts[bullmq.StateWaiting] + summary.Counts[bullmq.StatePrioritized]
 		if ready > 0 && serving[summary.Name] == 0 && !summary.Paused && !summary.DeadLetters {
 			unserved = append(unserved, summary.Name)
@@ -103,8 +127,7 @@ func (d *Dashboard) workersOf(r *http.Request, queue string, names []string) (*w
 	for _, worker := range workers[:len(workers)-page.Hidden] {
 		page.Workers = append(page.Workers, workerRowOf(worker, page.Now))
 	}
-	page.Running, page.Unread, err = d.running(r.Context(), summaries)
-	return page, err
+	return page, nil
 }
 
 // workerRowOf returns a worker with what its connection tells.
