@@ -168,6 +168,13 @@ var _ = Describe("The JSON API", func() {
 		_, reply = a.call("GET", "/api/v1/actions", nil)
 		Expect(reply["actions"]).To(ContainElement(HaveKeyWithValue("name", "retry")))
 		a.call("GET", "/api/v1/openapi.json", nil)
+		for _, path := range []string{
+			"/routes", "/queues/orders/routes", "/metrics", "/queues/orders/metrics", "/server", "/schedulers", "/queues/orders/schedulers/hourly", "/queues/orders/jobs/1/flow",
+		} {
+			status, reply := a.call("GET", "/api/v1"+path, nil)
+			Expect(status).To(Equal(200), "%s %v", path, reply)
+		}
+		a.called["get /queues/{queue}/schedulers/{scheduler}/values/{part}"] = true // see the spec of schedulers
 
 		act := func(action string, body any) map[string]any {
 			GinkgoHelper()
@@ -296,7 +303,7 @@ var _ = Describe("The JSON API", func() {
 		a.queue("salaries")
 		_, reply := a.call("GET", "/api/v1/queues", nil)
 		Expect(reply["queues"]).To(HaveLen(1))
-		for _, path := range []string{"", "/jobs", "/jobs/1", "/jobs/1/logs", "/jobs/1/values/data", "/schedulers"} {
+		for _, path := range []string{"", "/jobs", "/jobs/1", "/jobs/1/logs", "/jobs/1/values/data", "/schedulers", "/schedulers/one", "/schedulers/one/values/data", "/jobs/1/flow", "/metrics", "/routes"} {
 			hidden, hiddenReply := a.call("GET", "/api/v1/queues/salaries"+path, nil)
 			Expect(hidden).To(Equal(403), path)
 			Expect(code(hiddenReply)).To(Equal("forbidden"))

@@ -93,8 +93,7 @@ func (d *Dashboard) job(r *http.Request) (any, error) {
 	}
 	for _, p := range []struct{ name, title string }{{"data", "Data"}, {"result", "Result"}, {"progress", "Progress"}, {"options", "Options"}} {
 		if value := d.value(r, m.queue, job, p.name); len(value) > 0 {
-			text := indented(value)
-			page.Parts = append(page.Parts, part{p.name, p.title, cut(text, longestPart), len(text) <= longestPart})
+			page.Parts = append(page.Parts, partOf(p.name, p.title, value))
 		}
 	}
 	return page, nil
@@ -167,6 +166,12 @@ func (d *Dashboard) raw(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write(value)
 	return nil
+}
+
+// partOf returns a value as a page shows it.
+func partOf(name, title string, value []byte) part {
+	text := indented(value)
+	return part{name, title, cut(text, longestPart), len(text) <= longestPart}
 }
 
 // timeline returns the times of a job in order.

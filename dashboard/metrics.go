@@ -74,6 +74,9 @@ type metricsModel struct {
 	timings           *bullmq.QueueTimings
 }
 
+// length returns the length of a bucket.
+func (m metricsRange) length() time.Duration { return time.Duration(m.each) * time.Minute }
+
 func rangeOf(r *http.Request) (metricsRange, error) {
 	name := cmp.Or(r.FormValue("range"), metricsRanges[0].Name)
 	at := slices.IndexFunc(metricsRanges, func(m metricsRange) bool { return m.Name == name })
@@ -165,7 +168,7 @@ func (d *Dashboard) fleetMetrics(r *http.Request) (any, error) {
 
 // bucketsOf returns the empty buckets of a range that ends now, oldest first.
 func bucketsOf(of metricsRange, now time.Time) []bucket {
-	each := time.Duration(of.each) * time.Minute
+	each := of.length()
 	last := now.Truncate(each)
 	buckets := make([]bucket, of.minutes/of.each)
 	for i := range buckets {

@@ -30,6 +30,7 @@ func (d *Dashboard) routes() {
 	d.page("/queues/{queue}/schedulers", "schedulers", d.sharing(d.queueSchedulers))
 	d.page("/queues/{queue}/schedulers/{scheduler}", "scheduler", d.sharing(d.scheduler))
 	d.handle("GET", "/queues/{queue}/jobs/{job}/raw/{part}", d.raw)
+	d.handle("GET", "/queues/{queue}/schedulers/{scheduler}/raw/{part}", d.rawTemplate)
 	d.handle("GET", "/queues/{queue}/actions/{action}", d.askAction)
 	d.handle("POST", "/queues/{queue}/actions/{action}", d.doAction)
 	d.handle("GET", livePath, d.serveLive)

@@ -204,14 +204,14 @@ type schedulerPage struct {
 	Now   time.Time
 	Notes []string
 	// NextJob is the job of the next run; nil if it is missing. Then the schedule stands still.
-	NextJob      *bullmq.Job
-	NextState    bullmq.State
-	LastStart    time.Time // of the run before; zero if it is not known
-	Times        []time.Time
-	Ends         bool // there is no run after Times
-	Runs         []schedulerRun
-	Data         string
-	TemplateOpts string
+	NextJob   *bullmq.Job
+	NextState bullmq.State
+	LastStart time.Time // of the run before; zero if it is not known
+	Times     []time.Time
+	Ends      bool // there is no run after Times
+	Runs      []schedulerRun
+	// Data and TemplateOptions are the template of its jobs, as they may be shown.
+	Data, TemplateOptions []byte
 }
 
 func (p *schedulerPage) live() livePage { return livePage{Topics: []string{p.Queue}} }
@@ -231,27 +231,63 @@ func (d *Dashboard) scheduler(r *http.Request) (any, error) {
 		return nil, err
 	}
 	page := &schedulerPage{schedulerRow: schedulerRow{Scheduler: found, Queue: queue.Name(), Words: repeatWords(found)}, Now: d.o.Now(), Notes: repeatNotes(found)}
-	page.Data = cut(indented(d.redacted(queue.Name(), found.Name, found.Data)), longestPart)
-	page.TemplateOpts = cut(indented(found.RawOptions), longestPart)
-	if !found.PausedAt.IsZero() {
-		page.Runs, err = pastRuns(ctx, queue, found, lastRuns)
-		return page, err
-	}
-	next := runID(found, found.Next.UnixMilli())
-	page.NextJob, page.NextState, err = queue.JobAndState(ctx, next)
-	if err != nil && !errors.Is(err, bullmq.ErrJobNotFound) {
-		return nil, err
-	}
-	var stored json.RawMessage
-	if page.NextJob != nil {
-		stored = page.NextJob.RawOptions
-		if found.Iterations > 1 {
-			page.LastStart = page.NextJob.Timestamp // the run before adds the next job as it starts
+	page.Data, page.TemplateOptions = d.redacted(queue.Name(), found.Name, found.Data), found.RawOptions
+	if found.PausedAt.IsZero() {
+		if err := page.readNext(ctx, queue); err != nil {
+			return nil, err
 		}
 	}
-	page.Times, page.Ends = upcoming(found, stored, d.o.Now(), nextRuns)
 	page.Runs, err = pastRuns(ctx, queue, found, lastRuns)
 	return page, err
+}
+
+// readNext reads the job of the next run, and sets the next times.
+func (p *schedulerPage) readNext(ctx context.Context, queue *bullmq.Queue) (err error) {
+	p.NextJob, p.NextState, err = queue.JobAndState(ctx, runID(p.Scheduler, p.Next.UnixMilli()))
+	if err != nil && !errors.Is(err, bullmq.ErrJobNotFound) {
+		return err
+	}
+	var stored json.RawMessage
+	if p.NextJob != nil {
+		stored = p.NextJob.RawOptions
+		if p.Iterations > 1 {
+			p.LastStart = p.NextJob.Timestamp // the run before adds the next job as it starts
+		}
+	}
+	p.Times, p.Ends = upcoming(p.Scheduler, stored, p.Now, nextRuns)
+	return nil
+}
+
+// Parts returns the template as the page shows it.
+func (p *schedulerPage) Parts() (parts []part) {
+	for _, of := range []struct {
+		name, title string
+		value       []byte
+	}{{"data", "Data of its jobs", p.Data}, {"options", "Options of its jobs", p.TemplateOptions}} {
+		if len(of.value) > 0 {
+			parts = append(parts, partOf(of.name, of.title, of.value))
+		}
+	}
+	return parts
+}
+
+// rawTemplate serves a value of the template of a scheduler whole, as text.
+func (d *Dashboard) rawTemplate(w http.ResponseWriter, r *http.Request) error {
+	if err := d.mayRead(r); err != nil {
+		return err
+	}
+	content, err := d.scheduler(r)
+	if err != nil {
+		return err
+	}
+	page := content.(*schedulerPage)
+	value := map[string][]byte{"data": page.Data, "options": page.TemplateOptions}[r.PathValue("part")]
+	if len(value) == 0 {
+		return notFound{"the scheduler has no such value"}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(value)
+	return nil
 }
 
 // findScheduler returns a scheduler, which may be paused.

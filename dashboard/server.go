@@ -1,10 +1,8 @@
 package dashboard
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
@@ -13,10 +11,8 @@ import (
 // serverPage is what the page of the server shows.
 type serverPage struct {
 	Nodes  []serverNode
-	Queues []queueKeys // the largest first
-	Hidden int         // queues that are not shown
-	Jobs   int         // of all queues
 	Prefix string
+	serverQueues
 }
 
 // serverNode is a server with what a reader should act on.
@@ -25,16 +21,7 @@ type serverNode struct {
 	Warnings []string
 }
 
-// queueKeys tells how many jobs a queue keeps in Redis. Each job has a key, or more.
-type queueKeys struct {
-	Name                             string
-	Jobs, Waiting, Completed, Failed int
-	Schedulers                       int
-	Percent                          float64
-}
-
 const (
-	queuesByKeys  = 50
 	largestOffset = time.Second // of clocks, from which on a page warns
 	fullMemory    = 0.85        // of maxmemory, from which on a page warns
 )
@@ -48,28 +35,8 @@ func (d *Dashboard) server(r *http.Request) (any, error) {
 	for _, node := range nodes {
 		page.Nodes = append(page.Nodes, serverNode{node, nodeWarnings(node)})
 	}
-	summaries, err := d.summaries(r)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range summaries {
-		row := queueKeys{Name: s.Name, Completed: s.Counts[bullmq.StateCompleted], Failed: s.Counts[bullmq.StateFailed], Schedulers: s.Schedulers}
-		for _, n := range s.Counts {
-			row.Jobs += n
-		}
-		row.Waiting = row.Jobs - row.Completed - row.Failed
-		page.Jobs += row.Jobs
-		page.Queues = append(page.Queues, row)
-	}
-	slices.SortStableFunc(page.Queues, func(a, b queueKeys) int { return cmp.Compare(b.Jobs, a.Jobs) })
-	page.Hidden = max(len(page.Queues)-queuesByKeys, 0)
-	page.Queues = page.Queues[:len(page.Queues)-page.Hidden]
-	for i := range page.Queues {
-		if page.Jobs > 0 {
-			page.Queues[i].Percent = 100 * float64(page.Queues[i].Jobs) / float64(page.Jobs)
-		}
-	}
-	return page, nil
+	page.serverQueues, err = d.serverQueues(r)
+	return page, err
 }
 
 // nodeWarnings returns what may harm queues on a server.
