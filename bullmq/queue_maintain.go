@@ -59,7 +59,8 @@ const (
 // CleanOptions configures [Queue.Clean]. A nil pointer and the zero value select the
 // defaults.
 type CleanOptions struct {
-	// State is the state of the jobs.
+	// State is the state of the jobs. On a queue of BullMQ 5, waiting jobs are in StatePaused
+	// while the queue is paused; StateWaiting does not include them, as in BullMQ.
 	// Defaults to StateCompleted.
 	State State
 	// Grace is the minimum age of the jobs, in whole milliseconds.

@@ -68,7 +68,7 @@ func newClean(c *client) *cobra.Command {
 						return err
 					}
 				}
-				removed, err := queue.Clean(ctx, &bullmq.CleanOptions{State: bullmq.State(state), Grace: olderThan, Limit: limit})
+				removed, err := cleanAll(ctx, queue, bullmq.CleanOptions{State: bullmq.State(state), Grace: olderThan, Limit: limit})
 				if len(removed) == 0 && err != nil {
 					return err
 				}
@@ -85,6 +85,23 @@ func newClean(c *client) *cobra.Command {
 	return command
 }
 
+// cleanAll removes jobs. In BullMQ 5, the waiting jobs of a paused queue are in the state paused.
+func cleanAll(ctx context.Context, queue *bullmq.Queue, o bullmq.CleanOptions) ([]string, error) {
+	removed, err := queue.Clean(ctx, &o)
+	if err != nil || o.State != bullmq.StateWaiting || o.Limit > 0 && len(removed) >= o.Limit {
+		return removed, err
+	}
+	if n, err := total(ctx, queue, bullmq.StatePaused); err != nil || n == 0 {
+		return removed, err
+	}
+	o.State = bullmq.StatePaused
+	if o.Limit > 0 {
+		o.Limit -= len(removed)
+	}
+	paused, err := queue.Clean(ctx, &o)
+	return append(removed, paused...), err
+}
+
 // notNegative returns an error if the value of a flag is negative.
 func notNegative(flag string, value int) error {
 	if value < 0 {
@@ -96,8 +113,8 @@ func notNegative(flag string, value int) error {
 // countOld counts the jobs that clean would remove. Without an age it reads no jobs.
 func (c *client) countOld(ctx context.Context, queue *bullmq.Queue, state bullmq.State, age time.Duration, limit, maxRead int, r *result) error {
 	if age == 0 {
-		counts, err := queue.Counts(ctx, state)
-		r.Matched = counts[state]
+		n, err := total(ctx, queue, state) // in BullMQ 5, waiting jobs may be in the state paused
+		r.Matched = n
 		if limit > 0 {
 			r.Matched = min(r.Matched, limit)
 		}
@@ -116,7 +133,7 @@ func (c *client) countOld(ctx context.Context, queue *bullmq.Queue, state bullmq
 			return err
 		}
 		for i, job := range page.Jobs {
-			if page.States[i] != state || ageFrom(job, state).After(before) {
+			if !sameState(page.States[i], state) || ageFrom(job, state).After(before) {
 				continue
 			}
 			if r.Matched++; r.Matched == limit {
@@ -129,6 +146,12 @@ func (c *client) countOld(ctx context.Context, queue *bullmq.Queue, state bullmq
 		read += page.Read
 		search.After = page.Next
 	}
+}
+
+// sameState reports whether clean removes jobs in a state for a wanted one. In BullMQ 5, the waiting
+// jobs of a paused queue are in the state paused.
+func sameState(state, wanted bullmq.State) bool {
+	return state == wanted || wanted == bullmq.StateWaiting && state == bullmq.StatePaused
 }
 
 // ageFrom returns the time from which clean counts the age of a job.

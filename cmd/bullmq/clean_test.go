@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -121,4 +122,30 @@ var _ = Describe("The command limit", func() {
 		n.run(0, "resume", "orders")
 		Expect(n.call("isPaused", map[string]any{"queue": "orders"})).To(BeFalse())
 	})
+})
+
+var _ = Describe("bullmq clean on a paused queue", func() {
+	DescribeTable("removes the waiting jobs, as Node counts them", func(version string) {
+		n := openNode(version)
+		for range 3 {
+			n.call("add", map[string]any{"queue": "orders", "name": "paint", "data": 1})
+		}
+		n.call("pause", map[string]any{"queue": "orders"})
+		output, _ := n.run(0, "clean", "orders", "--state", "waiting", "--dry-run")
+		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("matched", 3.0)))
+		output, _ = n.run(0, "clean", "orders", "--state", "waiting", "--older-than", "1h", "--dry-run")
+		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("matched", 0.0)))
+		time.Sleep(20 * time.Millisecond)
+		output, _ = n.run(0, "clean", "orders", "--state", "waiting", "--older-than", "10ms", "--dry-run")
+		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("matched", 3.0)))
+		output, _ = n.run(0, "clean", "orders", "--state", "waiting", "--limit", "1", "--yes")
+		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("done", 1.0)))
+		Expect(onTerminal(n.command("clean", "orders", "--state", "waiting"), "y\n")).To(And(ContainSubstring("remove 2 jobs of orders that are waiting?"), ContainSubstring("2 of 2 jobs removed")))
+		for id := range 3 {
+			Expect(n.call("state", map[string]any{"queue": "orders", "id": fmt.Sprint(id + 1)})).To(Equal("unknown"))
+		}
+	},
+		Entry("of bullmq 6", "6"),
+		Entry("of bullmq 5", "5"),
+	)
 })

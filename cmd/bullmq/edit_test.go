@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -70,6 +71,81 @@ var _ = Describe("The commands for one job", func() {
 		Eventually(session, "20s").Should(gexec.Exit(0))
 		Expect(session.Out).To(gbytes.Say(`{"row":6,"text":"opens the bucket"}`))
 		Expect(session.Err).To(gbytes.Say("The job has completed."))
+	})
+})
+
+var _ = Describe("bullmq logs --follow", func() {
+	DescribeTable("neither repeats nor leaves out rows while older ones are removed", func(keep, each int, same bool) {
+		s := open()
+		queue := s.queue("orders")
+		s.add(queue, 1, "paint", nil, nil)
+		row := func(n int) string {
+			if same { // rows are often equal
+				return fmt.Sprint("row ", n%3)
+			}
+			return fmt.Sprint("row ", n)
+		}
+		var wanted []string
+		write := func(count int) {
+			GinkgoHelper()
+			for range count {
+				wanted = append(wanted, row(len(wanted)))
+				Expect(queue.AddJobLog(ctx, "1", wanted[len(wanted)-1], &bullmq.LogOptions{Keep: keep})).Error().NotTo(HaveOccurred())
+			}
+		}
+		write(keep)
+		root := newRoot()
+		out, errors := gbytes.NewBuffer(), gbytes.NewBuffer()
+		root.SetArgs([]string{"logs", "orders", "1", "--follow", "--redis", s.url})
+		root.SetOut(out)
+		root.SetErr(errors)
+		following, stop := context.WithCancel(ctx)
+		ended := make(chan error)
+		go func() { ended <- root.ExecuteContext(following) }()
+		shown := func() (texts []string) {
+			for i, line := range lines(string(out.Contents())) {
+				Expect(line).To(HaveKeyWithValue("row", float64(i+1)))
+				texts = append(texts, line["text"].(string))
+			}
+			return texts
+		}
+		Eventually(shown, "10s").Should(Equal(wanted))
+		for range 3 {
+			write(each)
+			Eventually(shown, "10s").Should(Equal(wanted))
+		}
+		Consistently(shown, "1500ms", "500ms").Should(Equal(wanted))
+		Expect(errors.Contents()).To(BeEmpty())
+		stop()
+		Eventually(ended, "10s").Should(Receive(BeNil()))
+	},
+		Entry("one at a time", 5, 1, false),
+		Entry("all but one", 5, 4, false),
+		Entry("of a longer log", 1500, 30, false),
+		Entry("that are like others", 7, 2, true),
+	)
+
+	It("tells that rows were lost, and goes on", func() {
+		s := open()
+		queue := s.queue("orders")
+		s.add(queue, 1, "paint", nil, nil)
+		write := func(from, to int) {
+			for n := from; n < to; n++ {
+				Expect(queue.AddJobLog(ctx, "1", fmt.Sprint("row ", n), &bullmq.LogOptions{Keep: 3})).Error().NotTo(HaveOccurred())
+			}
+		}
+		write(0, 3)
+		session, err := gexec.Start(s.command("logs", "orders", "1", "-f"), GinkgoWriter, GinkgoWriter)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { session.Kill().Wait("10s") })
+		Eventually(session.Out, "20s").Should(gbytes.Say(`row 2"`))
+		client := s.client()
+		Expect(client.Do(ctx, client.B().Del().Key("bull:orders:1:logs").Build()).Error()).To(Succeed())
+		write(10, 13)
+		Eventually(session.Out, "20s").Should(gbytes.Say(`{"row":4,"text":"row 10"}\n{"row":5,"text":"row 11"}\n{"row":6,"text":"row 12"}\n`))
+		Expect(session.Err).To(gbytes.Say("Rows may be missing here"))
+		session.Interrupt()
+		Eventually(session, "20s").Should(gexec.Exit(0))
 	})
 })
 

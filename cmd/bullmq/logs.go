@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,7 +46,8 @@ func newLogs(c *client) *cobra.Command {
 					if err != nil {
 						return err
 					}
-					l.read = max(count-last, 0)
+					l.next = max(count-last, 0)
+					l.number = l.next
 				}
 				err := l.more(ctx)
 				if err != nil || !follow {
@@ -66,27 +68,80 @@ type logReader struct {
 	command *cobra.Command
 	queue   *bullmq.Queue
 	id      string
-	read    int // rows that were written or skipped
+	next    int      // the position of the next row in the log
+	number  int      // the number of the last row that was written
+	lost    bool     // none of the rows that were written is in the log
+	shown   []string // the rows before next, the last overlap of those that were written
 }
+
+const (
+	logPage = 1000
+	// overlap is how many rows are read again, to notice that old ones were removed: see
+	// JobOptions.KeepLogs. The log has no numbers.
+	overlap = 100
+	// farthest is how far back such rows are looked for.
+	farthest = 10_000
+)
 
 // more writes the rows that have come.
 func (l *logReader) more(ctx context.Context) error {
 	for {
-		rows, count, err := l.queue.JobLogs(ctx, l.id, bullmq.Page{Offset: l.read, Limit: 1000, Ascending: true})
+		from := l.next - len(l.shown)
+		rows, _, err := l.queue.JobLogs(ctx, l.id, bullmq.Page{Offset: from, Limit: len(l.shown) + logPage, Ascending: true})
 		if err != nil {
 			return err
 		}
-		for _, row := range rows {
-			l.read++
-			if err := l.write(logLine{l.read, row}); err != nil {
+		if !hasPrefix(rows, l.shown) {
+			if from, rows, err = l.moved(ctx, from); err != nil {
 				return err
 			}
 		}
+		rows = rows[len(l.shown):]
+		if l.lost && len(rows) > 0 {
+			_, _ = fmt.Fprintln(l.command.ErrOrStderr(), "Rows may be missing here: the log was cleared, or keeps only the last ones.")
+			l.lost = false
+		}
+		l.next = from + len(l.shown)
+		for _, row := range rows {
+			l.number++
+			if err := l.write(logLine{l.number, row}); err != nil {
+				return err
+			}
+		}
+		l.next += len(rows)
+		l.shown = append(l.shown, rows...)
+		l.shown = slices.Clone(l.shown[max(0, len(l.shown)-overlap):])
 		if len(rows) == 0 {
-			l.read = min(l.read, count) // rows may have been removed
 			return nil
 		}
 	}
+}
+
+// moved finds the rows that were shown, which were at a position of the log before older ones were
+// removed. It returns where they are now, with the rows from there on. It leaves out of shown what
+// is no longer in the log.
+func (l *logReader) moved(ctx context.Context, at int) (from int, rows []string, err error) {
+	first := max(0, at-farthest)
+	rows, _, err = l.queue.JobLogs(ctx, l.id, bullmq.Page{Offset: first, Limit: at - first + len(l.shown) + logPage, Ascending: true})
+	if err != nil {
+		return 0, nil, err
+	}
+	// The nearest position comes first, so that as few rows as possible are taken for new ones.
+	for i := min(at-first, len(rows)); i >= 0; i-- {
+		if hasPrefix(rows[i:], l.shown) {
+			return first + i, rows[i:], nil
+		}
+	}
+	for len(l.shown) > 0 && !hasPrefix(rows, l.shown) {
+		l.shown = l.shown[1:]
+	}
+	l.lost = len(l.shown) == 0
+	return first, rows, nil
+}
+
+// hasPrefix reports whether rows begin with others.
+func hasPrefix(rows, others []string) bool {
+	return len(rows) >= len(others) && slices.Equal(rows[:len(others)], others)
 }
 
 func (l *logReader) write(row logLine) error {
