@@ -1,14 +1,13 @@
 package bullmq
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/wire"
+	"github.com/17a2ac88/bullmq-go/internal/jsontext"
 )
 
 // JobType is a kind of job: a name, the Go types of its data and its result, and its
@@ -127,57 +126,9 @@ func at(text []byte, err error) string {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &mismatch):
-		return " at " + jsonPath(text, mismatch.Offset)
+		return " at " + jsontext.Path(text, mismatch.Offset)
 	case errors.As(err, &syntax):
 		return fmt.Sprintf(" at byte %d", syntax.Offset)
 	}
 	return ""
-}
-
-// jsonPath returns a path such as $.items[2].price. It is the path of the value that ends
-// at the offset, or of the array or object that begins there.
-func jsonPath(text []byte, offset int64) string {
-	type level struct {
-		object bool
-		key    string // of the current member of an object
-		index  int    // of the current element of an array
-		atKey  bool   // the next token is a key
-	}
-	var levels []level
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	for {
-		token, err := decoder.Token()
-		if err != nil {
-			break
-		}
-		in := len(levels) - 1
-		if in >= 0 && levels[in].atKey && token != json.Delim('}') {
-			levels[in].key, levels[in].atKey = fmt.Sprint(token), false
-			continue
-		}
-		if decoder.InputOffset() >= offset {
-			break
-		}
-		if token == json.Delim('{') || token == json.Delim('[') {
-			levels = append(levels, level{object: token == json.Delim('{'), atKey: token == json.Delim('{')})
-			continue
-		}
-		if token == json.Delim('}') || token == json.Delim(']') {
-			levels = levels[:in]
-			in--
-		}
-		if in >= 0 { // a value has ended
-			levels[in].index++
-			levels[in].atKey = levels[in].object
-		}
-	}
-	path := "$"
-	for _, l := range levels {
-		if l.object {
-			path += "." + l.key
-		} else {
-			path += "[" + strconv.Itoa(l.index) + "]"
-		}
-	}
-	return path
 }

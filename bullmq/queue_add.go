@@ -36,7 +36,7 @@ const (
 
 // AddOutcome returns the outcome of the add that returned this Job. If it is not
 // Added, the Job has the id of the existing job. AddOutcome returns "" for a Job that
-// was not returned by an add.
+// was not returned by an add, and for a nil Job, which an add returns with an error.
 //
 // With QueueOptions.AddWait an add may be retried after its reply was lost. If the retry
 // finds a job with the name, data, options and time of this add, an earlier attempt has

@@ -79,6 +79,7 @@ func (q *Queue) Cancel(ctx context.Context, jobID, reason string) (_ CancelOutco
 //   - a Node program has cancelled while it ran in Node, if no worker of bullmq-go has marked
 //     it before it ended
 //   - has no record, such as one from [Queue.JobRef]
+//   - is nil, as one that is returned with an error
 func (j *Job) Cancelled() (reason string, cancelled bool) {
 	// The field cancelled may be that of an earlier run, so the reason of the failure must be
 	// that of a cancellation too. FailedReason stays when a later attempt completes.

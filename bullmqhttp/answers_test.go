@@ -19,6 +19,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/bullmqhttp"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/faultproxy"
 )
@@ -141,6 +142,26 @@ var replies = []replyCase{
 		return s.get(s.submit("X-User", "ann").header.Get("Location"), "", "X-User", "bob")
 	}},
 	{reply{405, bullmqhttp.CodeMethodNotAllowed}, "a method that a job does not have", func() answer { s, location := oneQueued(); return s.do("PUT", location, "") }},
+	{reply{400, bullmqhttp.CodeInvalidJobID}, "a typed job whose id is a whole number", func() answer {
+		return startOrders(bill, func(_ *http.Request, o *order, options *bullmq.JobOptions) error {
+			options.JobID = o.ID
+			return nil
+		}, nil, nil).order(`{"id":"17"}`)
+	}},
+	{reply{400, bullmqhttp.CodeInvalidJob}, "a typed job whose options are not valid", func() answer {
+		return startOrders(bill, func(_ *http.Request, _ *order, options *bullmq.JobOptions) error {
+			options.Priority = -1
+			return nil
+		}, nil, nil).order(`{}`)
+	}},
+	{reply{409, bullmqhttp.CodeJobExists}, "a typed job with the id of another request", func() answer {
+		s := startOrders(bill, byOrder, nil, nil)
+		s.order(`{"id":"a"}`)
+		return s.order(`{"id":"a","paid":true}`)
+	}},
+	{reply{422, bullmqhttp.CodeInvalidData}, "a typed job that the check refuses", func() answer {
+		return startOrders(bill, func(*http.Request, *order, *bullmq.JobOptions) error { return errRefused }, nil, nil).order(`{}`)
+	}},
 	{reply{409, bullmqhttp.CodeNotFinished}, "a result before the end", func() answer { s, location := oneQueued(); return s.get(location, "/result") }},
 	{reply{409, bullmqhttp.CodeFinished}, "a cancellation after the end", func() answer { s, location := finished(200); return s.do("DELETE", location, "") }},
 	{reply{410, bullmqhttp.CodeResultGone}, "the result of an unknown job", func() answer {

@@ -1,9 +1,7 @@
 package bullmqhttp
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -46,16 +44,13 @@ type Route struct {
 
 // async is the handler of Server.Async.
 type async struct {
-	server  *Server
-	name    string
+	adder
 	route   Route
 	types   []string
 	headers []string
 	options bullmq.JobOptions // without the id
 
-	patterns  sync.Map // names of wildcards, by pattern
-	queued    []string // the body of 202: the texts around the id of the job
-	scheduled []string // the same for a job with a delay
+	patterns sync.Map // names of wildcards, by pattern
 }
 
 // Async returns a handler that adds each request to the queue as a job, with the name of the route as
@@ -86,7 +81,7 @@ func (s *Server) Async(name string, route Route) http.Handler {
 	case route.Wait < 0 || route.MaxBody < 0:
 		panic(fmt.Sprintf("bullmqhttp: route %q: Wait %v or MaxBody %d is less than 0", name, route.Wait, route.MaxBody))
 	}
-	a := &async{server: s, name: name, route: route, headers: allowList(s.headers, route.Headers)}
+	a := &async{route: route, headers: allowList(s.headers, route.Headers)}
 	for _, accepted := range route.ContentTypes {
 		media, _, err := mime.ParseMediaType(accepted)
 		if err != nil {
@@ -94,14 +89,8 @@ func (s *Server) Async(name string, route Route) http.Handler {
 		}
 		a.types = append(a.types, media)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.names[name] {
-		panic(fmt.Sprintf("bullmqhttp: route %q exists already", name))
-	}
-	s.names[name] = true
+	a.adder = s.register(name, false, route.Wait)
 	a.options = s.jobOptions(route.Job)
-	a.queued, a.scheduled = a.accepted(Queued), a.accepted(Scheduled)
 	return a
 }
 
@@ -125,7 +114,7 @@ func (a *async) serve(w http.ResponseWriter, r *http.Request) error {
 	case key == "" && a.route.RequireKey:
 		return problem(http.StatusBadRequest, CodeInvalidRequest, "the request needs an Idempotency-Key")
 	case !s.queue.Health().Reachable:
-		return problem(http.StatusServiceUnavailable, CodeUnavailable, "Redis can't be reached; try again later").after(outagePause)
+		return unreachable()
 	}
 	id := newID()
 	if key != "" {
@@ -140,24 +129,18 @@ func (a *async) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	stored.Owner, stored.Carry = owner, carried
-	s.hold(w, r, 0)
-	var result submitted
-	if known {
-		result, err = a.replay(r.Context(), id, stored)
-	} else {
-		result, err = a.submit(r.Context(), id, key != "", stored)
-	}
+	data, err := stored.encode()
 	if err != nil {
-		var p *Problem
-		if errors.As(err, &p) && p.Code == CodeMaybeAdded {
-			w.Header().Set("Location", s.address(id))
-		}
 		return err
 	}
-	if result.replayed {
-		w.Header().Set("Idempotency-Replayed", "true")
-	}
-	return a.answer(w, r, target{id, owner}, result)
+	options := a.options
+	options.JobID = id
+	return a.adder.serve(w, r, &newJob{data: data, options: options, owner: owner, digest: stored.Digest, keyed: key != ""}, known)
+}
+
+// unreachable is the reply while Redis is known to be unreachable.
+func unreachable() *Problem {
+	return problem(http.StatusServiceUnavailable, CodeUnavailable, "Redis can't be reached; try again later").after(outagePause)
 }
 
 // carry returns the result of Options.Carry.
@@ -177,161 +160,6 @@ func (a *async) carry(r *http.Request) (json.RawMessage, error) {
 	return carried, nil
 }
 
-// submitted is the outcome of a submit.
-type submitted struct {
-	replayed  bool // an earlier request with the key has added the job
-	scheduled bool // a job that was added has a delay
-}
-
-// replay finds the job that an earlier request with the key has added.
-func (a *async) replay(ctx context.Context, id string, stored *Request) (submitted, error) {
-	err := a.compare(ctx, id, stored)
-	if errors.Is(err, bullmq.ErrJobNotFound) {
-		err = beingRemoved()
-	}
-	return submitted{replayed: true}, err
-}
-
-// submit adds the job, or finds the one that an earlier request with the key has added.
-func (a *async) submit(ctx context.Context, id string, keyed bool, stored *Request) (submitted, error) {
-	s := a.server
-	if tooMany := s.checkLoad(ctx); tooMany != nil {
-		if keyed { // an earlier request does not add to the load
-			if err := a.compare(ctx, id, stored); !errors.Is(err, bullmq.ErrJobNotFound) {
-				return submitted{replayed: true}, err
-			}
-		}
-		return submitted{}, tooMany
-	}
-	for range 3 {
-		added, lost, err := s.add(ctx, a, id, stored)
-		if err != nil {
-			return submitted{}, err
-		}
-		if added.outcome == bullmq.Added || !keyed {
-			s.load.added()
-			return submitted{scheduled: added.scheduled}, nil
-		}
-		err = a.compare(ctx, id, stored)
-		if lost && err != nil && !errors.As(err, new(*Problem)) && !errors.Is(err, bullmq.ErrJobNotFound) {
-			err = s.maybeAdded(ctx, a, id, err)
-		}
-		if !errors.Is(err, bullmq.ErrJobNotFound) {
-			return submitted{replayed: err == nil && !lost}, err
-		}
-		// The job was removed meanwhile, so the key is free.
-	}
-	return submitted{}, beingRemoved()
-}
-
-func beingRemoved() *Problem {
-	return problem(http.StatusServiceUnavailable, CodeUnavailable, "the job of the Idempotency-Key is being removed; try again").after(time.Second)
-}
-
-// checkLoad returns a problem if too many jobs wait.
-func (s *Server) checkLoad(ctx context.Context) error {
-	if s.o.MaxWaiting == 0 {
-		return nil
-	}
-	waiting, err := s.load.waiting(ctx)
-	if err != nil {
-		return err
-	}
-	if waiting >= s.o.MaxWaiting {
-		return problem(http.StatusTooManyRequests, CodeTooManyWaiting, "too many jobs are waiting; try again later").after(s.load.pause(ctx))
-	}
-	return nil
-}
-
-// resolvePause is the pause between two attempts to find out whether a job was added.
-const resolvePause = 100 * time.Millisecond
-
-// addition is the outcome of an add.
-type addition struct {
-	outcome   bullmq.AddOutcome
-	scheduled bool // the job has a delay
-}
-
-// add adds the job. If the reply is lost, it adds the job again under the same id, which has no effect
-// if the first attempt has added it: the job can't have been removed yet, as it is kept for at
-// least a minute. A client that leaves does not end the add.
-//
-// lost reports that the reply of the first attempt was lost, so a job that exists already may be this one.
-func (s *Server) add(ctx context.Context, a *async, id string, stored *Request) (added addition, lost bool, err error) {
-	data, err := stored.encode()
-	if err != nil {
-		return addition{}, false, err
-	}
-	o := a.options
-	o.JobID = id
-	ctx = context.WithoutCancel(ctx)
-	attempt := func(limit time.Duration) (addition, error) {
-		ctx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		job, err := s.queue.Add(ctx, a.name, data, &o)
-		var large *bullmq.SizeLimitError
-		switch {
-		case errors.As(err, &large): // in the route, the defaults of the queue, or its middleware
-			return addition{}, problem(http.StatusRequestEntityTooLarge, CodeTooLarge, "the request has %d bytes as JSON; the limit is %d", large.Size, large.Limit)
-		case err != nil:
-			return addition{}, err
-		case job.ID != id || job.QueueName() != s.queue.Name():
-			return addition{}, s.broken(ctx, a.name, fmt.Errorf("the middleware or the default options of queue %s replaced job %s by %s of queue %s", s.queue.Name(), id, job.ID, job.QueueName()))
-		}
-		return addition{job.AddOutcome(), job.Delay > 0}, nil
-	}
-	added, err = attempt(s.o.Timeout)
-	if !errors.Is(err, bullmq.ErrMaybeAdded) {
-		return added, false, err
-	}
-	for deadline := time.Now().Add(s.o.Timeout); time.Now().Before(deadline); {
-		select {
-		case <-time.After(resolvePause):
-		case <-s.closed.Done():
-			deadline = time.Time{}
-		}
-		if added, err := attempt(max(time.Until(deadline), resolvePause)); err == nil {
-			return added, true, nil
-		}
-		if s.exists(ctx, id, max(time.Until(deadline), resolvePause)) { // Redis may be full, or a replica
-			return addition{outcome: bullmq.AlreadyExists}, true, nil
-		}
-	}
-	return addition{}, true, s.maybeAdded(ctx, a, id, err)
-}
-
-// exists reports whether there is a job.
-func (s *Server) exists(ctx context.Context, id string, limit time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	_, err := s.queue.Job(ctx, id)
-	return err == nil
-}
-
-// maybeAdded is the reply if it is unknown whether a job was added.
-func (s *Server) maybeAdded(ctx context.Context, a *async, id string, err error) *Problem {
-	s.o.Logger.ErrorContext(ctx, "it is unknown whether a job was added", "job", id, "route", a.name, "error", err)
-	return problem(http.StatusServiceUnavailable, CodeMaybeAdded,
-		"the reply of Redis was lost; repeat the request with its Idempotency-Key, or look for the job at Location").about(id).after(outagePause)
-}
-
-// compare returns an error unless the job of an idempotency key is that of the same request.
-func (a *async) compare(ctx context.Context, id string, stored *Request) error {
-	var job *bullmq.Job
-	err := a.server.inTime(ctx, func(ctx context.Context) (err error) {
-		job, err = a.server.queue.Job(ctx, id)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	before, err := ReadRequest(job)
-	if err != nil || before.Digest != stored.Digest {
-		return problem(http.StatusUnprocessableEntity, CodeKeyReused, "another request has used the Idempotency-Key").about(id)
-	}
-	return nil
-}
-
 func (a *async) maxBody() int64 {
 	if a.route.MaxBody > 0 {
 		return a.route.MaxBody
@@ -348,57 +176,4 @@ func (a *async) checkType(media string, size int) error {
 		return problem(http.StatusUnsupportedMediaType, CodeUnsupportedType, "the body must have one of the types %s", strings.Join(a.types, ", "))
 	}
 	return nil
-}
-
-// answer replies to a request whose job is added: by its response, or by 202.
-func (a *async) answer(w http.ResponseWriter, r *http.Request, t target, result submitted) error {
-	s, prefer := a.server, preferencesOf(r)
-	w.Header().Add("Vary", "Prefer")
-	wait := a.route.Wait
-	if prefer.hasWait {
-		wait = prefer.wait
-	} else if prefer.respondAsync {
-		wait = 0
-	}
-	wait, leave := s.enterWait(min(wait, s.o.MaxWait))
-	defer leave()
-	if wait > 0 {
-		s.hold(w, r, wait)
-		if s.untilEnd(r, t.id, wait) {
-			if job, state, err := s.finished(r.Context(), t); err == nil {
-				if prefer.hasWait {
-					applyWait(w.Header(), wait)
-				}
-				w.Header().Set("Content-Location", s.address(t.id)+"/result")
-				return s.sendResult(w, r, job, state)
-			}
-		}
-	}
-	w.Header().Set("Location", s.address(t.id))
-	if prefer.respondAsync {
-		apply(w.Header(), "respond-async")
-	}
-	if prefer.hasWait && (wait > 0 || prefer.wait == 0) {
-		applyWait(w.Header(), wait)
-	}
-	setRetryAfter(w.Header(), s.load.pause(r.Context()))
-	if result.replayed || wait > 0 {
-		if job, state, err := s.read(r.Context(), t); err == nil {
-			reply(w, http.StatusAccepted, mediaJSON, s.status(job, state))
-			return nil
-		}
-	}
-	around := a.queued
-	if result.scheduled {
-		around = a.scheduled
-	}
-	replyText(w, http.StatusAccepted, mediaJSON, []byte(strings.Join(around, t.id)))
-	return nil
-}
-
-// accepted returns the body of 202 for a job in a state: the texts around its id.
-func (a *async) accepted(state State) []string {
-	id := newID() // which no other text contains
-	text, _ := marshal(Status{ID: id, State: state, Route: a.name, Links: a.server.links(id)})
-	return strings.Split(string(text), id)
 }

@@ -74,7 +74,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request, t target) e
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // a proxy must not hold events back
 	h.Set("X-Content-Type-Options", "nosniff")
-	stream := &eventStream{server: s, target: t, w: w, out: http.NewResponseController(w), ran: !status.Started.IsZero()}
+	stream := &eventStream{server: s, target: t, route: status.Route, w: w, out: http.NewResponseController(w), ran: !status.Started.IsZero()}
 	_ = stream.out.SetReadDeadline(time.Time{}) // http.Server.ReadTimeout would end the stream
 	if stream.flush() != nil {
 		return nil
@@ -87,6 +87,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request, t target) e
 type eventStream struct {
 	server *Server
 	target target
+	route  string
 	w      http.ResponseWriter
 	out    *http.ResponseController
 	ran    bool // the job has started before
@@ -164,6 +165,10 @@ func (e *eventStream) send(ctx context.Context, last string) {
 // failed ends the stream after an error. The client connects again.
 func (e *eventStream) failed(ctx context.Context, err error) {
 	if errors.Is(err, bullmq.ErrJobNotFound) {
+		if status, err := e.server.current(ctx, e.target); err == nil && status.State.Ended() { // a dead letter
+			_ = e.event(eventEnd, endID, status)
+			return
+		}
 		_ = e.event(eventRemoved, endID, struct{}{})
 		return
 	}
@@ -249,7 +254,10 @@ func (e *eventStream) final(ctx context.Context, event bullmq.Event) (Status, er
 	case err != nil && !errors.As(err, &p):
 		return Status{}, err
 	}
-	status = Status{ID: e.target.id, State: Succeeded, Ended: event.Time().UTC(), Links: e.server.links(e.target.id)}
+	status = Status{ID: e.target.id, State: Succeeded, Route: e.route, Ended: event.Time().UTC(), Links: e.server.links(e.target.id)}
+	if e.server.isTyped(e.route) && event.Type == bullmq.EventCompleted {
+		status.Result = resultOf(event.ReturnValue)
+	}
 	if event.Type == bullmq.EventFailed {
 		status.State, status.Error = Failed, e.server.o.Reason(event.FailedReason)
 	}

@@ -22,6 +22,7 @@ const (
 	CodeCancelled        = "CANCELLED"          // 410: the job was cancelled, so it has no result
 	CodeTooLarge         = "TOO_LARGE"          // 413, and 431 for path, query and headers
 	CodeUnsupportedType  = "UNSUPPORTED_TYPE"   // 415
+	CodeInvalidData      = "INVALID_DATA"       // 422: the function of [Post] has refused the data
 	CodeKeyReused        = "KEY_REUSED"         // 422: the Idempotency-Key belongs to another request
 	CodeTooManyWaiting   = "TOO_MANY_WAITING"   // 429
 	CodeJobFailed        = "JOB_FAILED"         // 500: the job failed, so it has no result
@@ -41,6 +42,8 @@ type Problem struct {
 	Code string `json:"code,omitempty"`
 	// JobID is the id of the job, if there is one.
 	JobID string `json:"id,omitempty"`
+	// Path is the place of the value that is not valid in the body, such as $.items[2].price.
+	Path string `json:"path,omitempty"`
 
 	retryAfter time.Duration
 	cause      error // of a Manager

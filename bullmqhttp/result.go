@@ -62,6 +62,10 @@ func (s *Server) sendResult(w http.ResponseWriter, r *http.Request, job *bullmq.
 		}
 		return problem(http.StatusInternalServerError, CodeJobFailed, "%s", status.Error).about(job.ID)
 	}
+	if s.isTyped(job.Name) {
+		sendResultOf(w, resultOf(job.ReturnValue))
+		return nil
+	}
 	response, err := ReadResponse(job)
 	if err == nil && response.BodyRef != "" && response.hasBody() {
 		return s.sendStored(w, r, job.ID, response)

@@ -94,6 +94,10 @@ type Options struct {
 	// key. BullMQ removes it when a later job of the queue ends, so it may be kept longer.
 	// Defaults to 24 hours. It must be at least a minute.
 	KeepFor time.Duration
+	// DeadLetters is the queue to which jobs that have failed for good are moved, as DeadLetterOptions says.
+	// Such a job is shown as failed. The letter of a job of [Post] has no owner, so with Owner it is not found.
+	// Defaults to nil: a job that was moved is not found.
+	DeadLetters *bullmq.Queue
 	// Reason returns what a client sees of the failedReason of a job.
 	// Defaults to [DefaultReason].
 	Reason func(failedReason string) string
@@ -105,12 +109,12 @@ type Options struct {
 // Server adds requests to a queue as jobs, and serves these jobs below Options.Base:
 //
 //	GET    /jobs/{id}         status
-//	GET    /jobs/{id}/result  the response of the handler
+//	GET    /jobs/{id}/result  the response or the result of the handler
 //	GET    /jobs/{id}/events  events, as they happen
 //	DELETE /jobs/{id}         cancel
 //	POST   /jobs/{id}/cancel  cancel
 //
-// It serves only jobs that [Server.Async] has added. It is safe for concurrent use. All requests
+// It serves only jobs that [Server.Async] has added, and those with the job types of [Post]. It is safe for concurrent use. All requests
 // that wait share one connection to Redis.
 type Server struct {
 	queue           *bullmq.Queue
@@ -124,8 +128,9 @@ type Server struct {
 	closed context.Context
 	close  context.CancelFunc
 
+	typed atomic.Bool // there is a route of Post
 	mu    sync.Mutex
-	names map[string]bool
+	names map[string]bool // of the routes, and whether they are those of Post
 }
 
 // outagePause is the Retry-After of replies without Redis.
@@ -231,8 +236,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	// An escaped slash is no separator: a proxy that checks paths may not see it as one.
 	rest, found := strings.CutPrefix(r.URL.EscapedPath(), s.base)
-	id, part, hasPart := strings.Cut(rest, "/")
-	if !found || !isID(id) || hasPart && part == "" {
+	segment, part, hasPart := strings.Cut(rest, "/")
+	id, valid := s.idOf(segment)
+	if !found || !valid || hasPart && part == "" {
 		return notFound()
 	}
 	var methods []string
@@ -261,6 +267,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.hold(w, r, 0)
 	return serve(w, r, target{id: id, owner: owner})
+}
+
+// idOf returns the id of a job in a segment of a path. It is not valid if the Server serves no job with it.
+func (s *Server) idOf(segment string) (id string, valid bool) {
+	if isID(segment) {
+		return segment, true
+	}
+	id, err := url.PathUnescape(segment)
+	return id, s.typed.Load() && err == nil && checkPathID(id) == nil
 }
 
 func notFound() *Problem {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ func (s State) Ended() bool { return s == Succeeded || s == Failed || s == Cance
 type Status struct {
 	ID    string `json:"id"`
 	State State  `json:"status"`
+	// Route is the name of the route, or of the type of a job of [Post].
 	Route string `json:"route"`
 	// Attempts is how many attempts have ended.
 	Attempts int             `json:"attempts"`
@@ -42,8 +44,10 @@ type Status struct {
 	Ended    time.Time       `json:"ended,omitzero"`
 	// Expires is when the job may be removed.
 	Expires time.Time `json:"expires,omitzero"`
-	// ResponseStatus is the status of the response, in the state Succeeded.
+	// ResponseStatus is the status of the response, in the state Succeeded. A job of [Post] has none.
 	ResponseStatus int `json:"responseStatus,omitempty"`
+	// Result is the result of a job of [Post], in the state Succeeded.
+	Result json.RawMessage `json:"result,omitempty"`
 	// Error is why the last attempt failed, as Options.Reason shows it.
 	Error string `json:"error,omitempty"`
 	Links Links  `json:"links"`
@@ -57,7 +61,7 @@ type Links struct {
 	Cancel string `json:"cancel"`
 }
 
-func (s *Server) address(id string) string { return s.o.Base + "/" + id }
+func (s *Server) address(id string) string { return s.o.Base + "/" + url.PathEscape(id) }
 
 func (s *Server) links(id string) Links {
 	self := s.address(id)
@@ -70,6 +74,10 @@ func (s *Server) read(ctx context.Context, t target) (*bullmq.Job, bullmq.State,
 	var state bullmq.State
 	err := s.inTime(ctx, func(ctx context.Context) (err error) {
 		job, state, err = s.queue.JobAndState(ctx, t.id)
+		if errors.Is(err, bullmq.ErrJobNotFound) && s.o.DeadLetters != nil {
+			job, err = s.deadLetter(ctx, t.id)
+			state = bullmq.StateFailed
+		}
 		return err
 	})
 	switch {
@@ -78,11 +86,21 @@ func (s *Server) read(ctx context.Context, t target) (*bullmq.Job, bullmq.State,
 	case err != nil:
 		return nil, "", err
 	}
-	stored, err := ReadRequest(job)
-	if err != nil || stored.Owner != t.owner {
+	if owner, _, known := s.origin(job); !known || owner != t.owner {
 		return nil, "", notFound()
 	}
 	return job, state, nil
+}
+
+// deadLetter returns a job that has failed for good, from its dead letter.
+func (s *Server) deadLetter(ctx context.Context, id string) (*bullmq.Job, error) {
+	letter, err := s.o.DeadLetters.DeadLetter(ctx, s.queue.Name(), id)
+	if err != nil {
+		return nil, err
+	}
+	return &bullmq.Job{
+		ID: id, Name: letter.Name, Data: letter.Letter.Data, AttemptsMade: letter.AttemptsMade, FailedReason: letter.Reason, FinishedOn: letter.FailedAt,
+	}, nil
 }
 
 // status returns what clients see of a job.
@@ -92,9 +110,12 @@ func (s *Server) status(job *bullmq.Job, state bullmq.State) Status {
 		Created: utc(job.Timestamp), Started: utc(job.ProcessedOn),
 	}
 	status.State = lifecycle(job, state)
+	typed := s.isTyped(job.Name)
 	switch status.State {
 	case Succeeded:
-		if response, err := ReadResponse(job); err == nil {
+		if typed {
+			status.Result = resultOf(job.ReturnValue)
+		} else if response, err := ReadResponse(job); err == nil {
 			status.ResponseStatus = response.Status
 		}
 	case Scheduled:
@@ -103,6 +124,9 @@ func (s *Server) status(job *bullmq.Job, state bullmq.State) Status {
 	if status.State.Ended() {
 		status.Ended = utc(job.FinishedOn)
 		status.Expires = status.Ended.Add(s.o.KeepFor)
+		if typed {
+			status.Expires = expiryOf(job, status.State)
+		}
 	}
 	if job.FailedReason != "" && status.State != Succeeded {
 		status.Error = s.o.Reason(job.FailedReason)

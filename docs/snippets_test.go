@@ -29,9 +29,15 @@ var imported = []string{
 // declaration is the begin of a snippet that is not the body of a function.
 var declaration = regexp.MustCompile(`^(func|type|var) `)
 
+// importPath is an import in a block of them.
+var importPath = regexp.MustCompile(`(?m)^\t"`)
+
 // asFile returns a Go file that contains the snippet.
 func asFile(n int, snippet string) string {
 	body := snippet
+	if strings.HasPrefix(snippet, "import (") { // without a use
+		return "package main\n\n" + importPath.ReplaceAllString(snippet, "\t_ \"")
+	}
 	if !declaration.MatchString(snippet) {
 		if !strings.Contains(lastLine(snippet), "return") {
 			snippet += "return nil, nil\n"
@@ -99,6 +105,11 @@ var _ = DescribeTable("The snippets compile and are formatted by gofmt in", Labe
 	Entry("routing.md", "routing.md"),
 	Entry("schedulers.md", "schedulers.md"),
 )
+
+var _ = It("The test in http.md passes", Label("slow"), func() {
+	output := runGo([]string{"test", "-v", "-count=1", "-timeout=1m"}, writeSnippets("http.md"))
+	Expect(output).To(ContainSubstring("--- PASS: TestOrder"))
+})
 
 var _ = It("The tests in recipes.md pass", Label("slow"), func() {
 	output := runGo([]string{"test", "-v", "-count=1", "-timeout=1m"}, writeSnippets("recipes.md"))
