@@ -12,6 +12,7 @@ type navLink struct {
 // navigation are the links at the top of each page, in order.
 var navigation = []navLink{
 	{"Queues", nil, []string{"overview", "queue", "job", "flow", "action"}},
+	{"Metrics", []string{"metrics"}, []string{"metrics"}},
 	{"Schedulers", []string{"schedulers"}, []string{"schedulers", "scheduler"}},
 	{"Dead letters", []string{"dead-letters"}, []string{"dead-queues", "dead-letters"}},
 	{"Workers", []string{"workers"}, []string{"workers"}},

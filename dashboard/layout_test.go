@@ -14,7 +14,7 @@ var _ = Describe("The layout of the dashboard", func() {
 	It("marks the current page, and has a skip link and landmarks", func() {
 		s := open(nil)
 		s.queue("orders")
-		for path, current := range map[string]string{"/": "Queues", "/queues/orders": "Queues", "/workers": "Workers"} {
+		for path, current := range map[string]string{"/": "Queues", "/queues/orders": "Queues", "/workers": "Workers", "/metrics": "Metrics"} {
 			text := s.page(path)
 			Expect(text).To(MatchRegexp(`(?s)<nav aria-label="Pages">.*aria-current="page">`+current+`</a>.*</nav>`), path)
 			Expect(text).To(MatchRegexp(`(?s)<a class="skip" href="#main">.*<header>.*<main id="main".*<footer>`), path)
