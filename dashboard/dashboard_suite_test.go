@@ -111,7 +111,7 @@ func (s *site) commands() int {
 		n, err := strconv.Atoi(line[2])
 		Expect(err).NotTo(HaveOccurred())
 		switch line[1] {
-		case "llen", "zcard", "lindex", "pttl", "hmget", "get", "lrange", "zrange", "exists":
+		case "llen", "zcard", "lindex", "pttl", "hlen", "hmget", "get", "lrange", "zrange", "exists":
 			inScripts += n
 		}
 		total += n
