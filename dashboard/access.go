@@ -199,9 +199,6 @@ func (s *subject) mayRemoveChildren(ctx context.Context, job *bullmq.Job) error 
 	return nil
 }
 
-// errHiddenData refuses to search redacted data. The number of matches would tell what it contains.
-var errHiddenData = errors.New("the data of jobs is hidden, so it can't be searched")
-
 // fromElsewhere returns an error if a page of another site has made the request, other than by
 // a link to a page. Such a page can't read the reply, but a read may be expensive.
 func fromElsewhere(r *http.Request) error {

@@ -271,8 +271,8 @@ func (s *subject) search() (bullmq.JobSearch, error) {
 	if !s.checked("all") || !slices.Contains(shownStates, state) {
 		return bullmq.JobSearch{}, badRequest{errors.New("select jobs, or all jobs of a state")}
 	}
-	if s.dashboard.o.Redact != nil && s.form.Get("data") != "" {
-		return bullmq.JobSearch{}, badRequest{errHiddenData}
+	if err := s.dashboard.maySearch(s.form.Get("data"), s.form.Get("error")); err != nil {
+		return bullmq.JobSearch{}, err
 	}
 	return bullmq.JobSearch{
 		States: []bullmq.State{state}, Name: s.form.Get("name"), Data: s.form.Get("data"), Error: s.form.Get("error"), After: s.form.Get("after"),
@@ -354,7 +354,11 @@ func editData(ctx context.Context, s *subject) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if was := s.form.Get("was"); was != "" && was != digest(job.Data) {
+	was := s.form.Get("was")
+	if was != "" && s.dashboard.o.Redact != nil { // its digest would tell whether a guess is right
+		return "", badRequest{errors.New("the data of the job is hidden: leave out was")}
+	}
+	if was != "" && was != digest(job.Data) {
 		return "", conflict{errors.New("the data has changed since you opened the form: open it again and repeat your changes")}
 	}
 	data, err := compactJSON(s.form.Get("value"))

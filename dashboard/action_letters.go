@@ -109,6 +109,9 @@ func replayedText(replayed, failed int) string {
 // letters returns which dead letters the form selects.
 func (s *subject) letters() (letterSelection, error) {
 	selection := letterSelection{s.form.Get("reason"), s.form.Get("origin")}
+	if err := s.dashboard.maySearch("", selection.reason); err != nil {
+		return selection, err
+	}
 	if s.form.Get("all") == "" && selection == (letterSelection{}) {
 		return selection, badRequest{errors.New("select dead letters, or a reason, an origin or all")}
 	}

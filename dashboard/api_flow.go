@@ -113,7 +113,7 @@ func (d *Dashboard) flowJSON(r *http.Request, read *bullmq.FlowTreeNode) *apiFlo
 	if node.Hidden = !d.sees(r, read.QueueName); !node.Hidden {
 		node.ID, node.Name, node.Queue, node.Error = text(read.ID), text(read.Name), text(read.QueueName), errorText(read.Err)
 		node.Timestamp, node.ProcessedOn, node.FinishedOn = unixMillis(read.Timestamp), unixMillis(read.ProcessedOn), unixMillis(read.FinishedOn)
-		node.AttemptsMade, node.FailedReason = read.AttemptsMade, text(read.FailedReason)
+		node.AttemptsMade, node.FailedReason = read.AttemptsMade, text(d.shownReason(read))
 		if !read.Removed {
 			node.URL = d.flowURL(read.FlowTreeKey)
 		}

@@ -70,7 +70,7 @@ func (d *Dashboard) jobJSON(r *http.Request, queue string, job *bullmq.Job, stat
 		name, key string
 		to        *json.RawMessage
 	}{{"data", "data", &j.Data}, {"options", "opts", &j.Options}, {"progress", "progress", &j.Progress}, {"result", "returnvalue", &j.ReturnValue}} {
-		*v.to = cuts.value(v.key, d.value(r, queue, job, v.name), d.link("api", "v1", "queues", queue, "jobs", job.ID, "values", v.name))
+		*v.to = cuts.value(v.key, d.value(r, job, v.name), d.link("api", "v1", "queues", queue, "jobs", job.ID, "values", v.name))
 	}
 	j.Cut = cuts.cut
 	return j
@@ -100,8 +100,8 @@ func (c *cuts) value(name string, value []byte, address string) json.RawMessage 
 func (d *Dashboard) apiJobs(r *http.Request) (any, error) {
 	query := r.URL.Query()
 	search := bullmq.JobSearch{Name: query.Get("name"), Data: query.Get("data"), Error: query.Get("error"), After: query.Get("after"), MaxTime: d.o.Timeout / 4}
-	if d.o.Redact != nil && search.Data != "" {
-		return nil, badRequest{errHiddenData}
+	if err := d.maySearch(search.Data, search.Error); err != nil {
+		return nil, err
 	}
 	for _, name := range query["state"] {
 		if !slices.Contains(shownStates, bullmq.State(name)) {
@@ -132,7 +132,7 @@ func (d *Dashboard) apiJobs(r *http.Request) (any, error) {
 		Next *string  `json:"next"`
 	}{[]apiJob{}, found.Read, nil}
 	for i, job := range found.Jobs {
-		reply.Jobs = append(reply.Jobs, d.jobJSON(r, queue.Name(), job, found.States[i], listedValue))
+		reply.Jobs = append(reply.Jobs, d.jobJSON(r, queue.Name(), d.shownJob(queue.Name(), job), found.States[i], listedValue))
 	}
 	if found.Next != "" {
 		reply.Next = &found.Next
@@ -150,13 +150,14 @@ func (d *Dashboard) apiJob(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply := d.jobJSON(r, queue.Name(), job, state, wholeValue)
-	for _, trace := range job.StackTrace {
-		reply.StackTrace = append(reply.StackTrace, cut(trace, longestPart))
-	}
 	children, err := job.DependencyCounts(r.Context())
 	if err != nil {
 		return nil, err
+	}
+	job = d.shownJob(queue.Name(), job)
+	reply := d.jobJSON(r, queue.Name(), job, state, wholeValue)
+	for _, trace := range job.StackTrace {
+		reply.StackTrace = append(reply.StackTrace, cut(trace, longestPart))
 	}
 	reply.Children = &apiChildren{children.Processed, children.Unprocessed, children.Failed, children.Ignored}
 	return reply, nil
@@ -180,13 +181,15 @@ func (d *Dashboard) apiLogs(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer queue.Close()
-	if _, err := queue.Job(r.Context(), r.PathValue("job")); err != nil {
+	job, err := queue.Job(r.Context(), r.PathValue("job"))
+	if err != nil {
 		return nil, err
 	}
 	rows, count, err := queue.JobLogs(r.Context(), r.PathValue("job"), bullmq.Page{Offset: start, Limit: limit, Ascending: true})
 	if err != nil {
 		return nil, err
 	}
+	rows = d.shownLines(queue.Name(), job, rows)
 	for i := range rows {
 		if limit > 1 {
 			rows[i] = cut(rows[i], longestRow)

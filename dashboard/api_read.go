@@ -88,7 +88,10 @@ func (d *Dashboard) apiLetters(r *http.Request) (any, error) {
 	}
 	reply.Next = parameterOf(page.Next, "after")
 	if page.Counted {
-		reply.Total, reply.Reasons, reply.Origins = &page.Total, map[string]int{}, map[string]int{}
+		reply.Total, reply.Origins = &page.Total, map[string]int{}
+		if !page.HiddenReasons {
+			reply.Reasons = map[string]int{}
+		}
 		for _, c := range page.Reasons {
 			reply.Reasons[text(c.What)] += c.Count
 		}

@@ -42,10 +42,18 @@ type Options struct {
 	// before the reply is sent.
 	// Defaults to nil.
 	Audit func(r *http.Request, done Record)
-	// Redact returns what to show in place of the data, the result and the progress of a job.
-	// Jobs can then not be searched by their data.
+	// Redact returns what to show in place of the data, the result and the progress of a job,
+	// and of the data of a scheduler's jobs. job is the name of the job. For a dead letter it is
+	// called twice, first with the queue where the job has failed. Jobs can then not be searched
+	// by their data. It does not concern logs and errors, see RedactText.
 	// Defaults to nil, which shows them as they are.
 	Redact func(queue, job string, value []byte) []byte
+	// RedactText returns what to show in place of a text that a program has written about a job:
+	// a line of its log, its failed reason, a stack trace, or the reason of a dead letter. It gets
+	// each text whole, and the same queue and job as Redact. Jobs can then not be searched by
+	// their error, and dead letters not be counted or selected by their reason.
+	// Defaults to nil, which shows them as they are.
+	RedactText func(queue, job, text string) string
 	// JobTypes are the kinds of jobs that the form for a new job offers, with an example of their
 	// data. Data of such a job that doesn't fit is refused.
 	// Defaults to nil: the form takes any name and any JSON.

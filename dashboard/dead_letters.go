@@ -60,6 +60,7 @@ type deadLettersPage struct {
 	Total          int
 	Reasons        []letterCount
 	OtherReasons   int
+	HiddenReasons  bool // reasons are redacted, and can't be counted or selected
 	Origins        []letterCount
 	Reason, Origin string // of the letters that are listed; "" for all
 	Letters        []letterRow
@@ -138,20 +139,26 @@ func (d *Dashboard) readDeadLetters(r *http.Request) (*deadLettersModel, error) 
 
 // deadLetters lists the dead letters of a queue, and counts them by reason and origin.
 func (d *Dashboard) deadLetters(r *http.Request) (any, error) {
+	if err := d.maySearch("", r.FormValue("reason")); err != nil {
+		return nil, err
+	}
 	m, err := sharedRead(d, r, r.PathValue("queue"), r.URL.EscapedPath()+"?"+r.URL.RawQuery, func(ctx context.Context) (*deadLettersModel, error) { return d.readDeadLetters(r.WithContext(ctx)) })
 	if err != nil {
 		return nil, err
 	}
-	page := &deadLettersPage{Queue: r.PathValue("queue"), Reason: r.FormValue("reason"), Origin: r.FormValue("origin"), Read: m.found.Read}
+	page := &deadLettersPage{Queue: r.PathValue("queue"), Reason: r.FormValue("reason"), Origin: r.FormValue("origin"), Read: m.found.Read, HiddenReasons: d.o.RedactText != nil}
 	if m.counts != nil {
 		origins := maps.Clone(m.counts.Queues)
 		maps.DeleteFunc(origins, func(origin string, _ int) bool { return !d.sees(r, origin) })
 		page.Counted, page.Total, page.OtherReasons = true, m.counts.Total, m.counts.OtherReasons
 		page.Reasons, page.Origins = letterCounts(m.counts.Reasons), letterCounts(origins)
+		if page.HiddenReasons {
+			page.Reasons, page.OtherReasons = nil, 0
+		}
 	}
 	selection := letterSelection{page.Reason, page.Origin}
 	for i, job := range m.found.Jobs {
-		if letter, isLetter := job.DeadLetter(); isLetter && selection.selects(letter) && d.sees(r, letter.QueueName) {
+		if letter, isLetter := d.shownJob(page.Queue, job).DeadLetter(); isLetter && selection.selects(letter) && d.sees(r, letter.QueueName) {
 			page.Letters = append(page.Letters, letterRow{letter, m.found.States[i]})
 		}
 	}

@@ -238,7 +238,7 @@ func (f *flowDrawing) node(read *bullmq.FlowTreeNode) *flowNode {
 	if node.Title == "" {
 		node.Title = read.ID
 	}
-	node.Detail = read.FailedReason
+	node.Detail = f.d.shownReason(read)
 	if read.Err != nil {
 		node.Detail = read.Err.Error()
 	}

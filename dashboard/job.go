@@ -82,8 +82,8 @@ func (d *Dashboard) job(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	job := m.job
-	page := &jobPage{Job: job, Queue: m.queue, State: m.state, Logs: m.logs, NumLogs: m.numLogs, Children: m.children, Parent: d.parent(r, job)}
+	job := d.shownJob(m.queue, m.job)
+	page := &jobPage{Job: job, Queue: m.queue, State: m.state, Logs: d.shownLines(m.queue, m.job, m.logs), NumLogs: m.numLogs, Children: m.children, Parent: d.parent(r, job)}
 	page.Timeline, page.Traces = timeline(job, m.state), traces(job)
 	if d.o.Redact == nil {
 		page.Percent, page.HasBar = percent(job.Progress)
@@ -92,7 +92,7 @@ func (d *Dashboard) job(r *http.Request) (any, error) {
 		page.Letter = &letter
 	}
 	for _, p := range []struct{ name, title string }{{"data", "Data"}, {"result", "Result"}, {"progress", "Progress"}, {"options", "Options"}} {
-		if value := d.value(r, m.queue, job, p.name); len(value) > 0 {
+		if value := d.value(r, job, p.name); len(value) > 0 {
 			page.Parts = append(page.Parts, partOf(p.name, p.title, value))
 		}
 	}
@@ -121,15 +121,15 @@ func (d *Dashboard) readJob(r *http.Request) (*jobModel, error) {
 	return m, nil
 }
 
-// value returns a value of a job, as it may be shown.
-func (d *Dashboard) value(r *http.Request, queue string, job *bullmq.Job, name string) []byte {
+// value returns a value of a job that shownJob has returned.
+func (d *Dashboard) value(r *http.Request, job *bullmq.Job, name string) []byte {
 	switch name {
 	case "data":
-		return d.redacted(queue, job.Name, job.Data)
+		return job.Data
 	case "result":
-		return d.redacted(queue, job.Name, job.ReturnValue)
+		return job.ReturnValue
 	case "progress":
-		return d.redacted(queue, job.Name, job.Progress)
+		return job.Progress
 	case "options":
 		return d.shownOptions(r, job)
 	}
@@ -156,10 +156,10 @@ func (d *Dashboard) raw(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, strings.Join(lines, "\n"))
+		_, _ = io.WriteString(w, strings.Join(d.shownLines(queue.Name(), job, lines), "\n"))
 		return nil
 	}
-	value := d.value(r, queue.Name(), job, r.PathValue("part"))
+	value := d.value(r, d.shownJob(queue.Name(), job), r.PathValue("part"))
 	if value == nil {
 		return notFound{"the job has no such value"}
 	}

@@ -18,8 +18,8 @@ type queuePage struct {
 	Jobs   []jobRow
 	Read   int
 	Next   string // address of the next page
-	// HiddenData means that data is redacted, and can't be searched.
-	HiddenData bool
+	// HiddenData and HiddenErrors mean that these are redacted, and can't be searched.
+	HiddenData, HiddenErrors bool
 }
 
 func (p *queuePage) live() livePage { return livePage{Topics: []string{p.Name}} }
@@ -108,10 +108,9 @@ func (d *Dashboard) queue(r *http.Request) (any, error) {
 		States: []bullmq.State{page.State}, Name: r.FormValue("name"), Data: r.FormValue("data"), Error: r.FormValue("error"),
 		Limit: jobsPerPage, After: r.FormValue("after"), MaxTime: d.o.Timeout / 4,
 	}
-	if d.o.Redact != nil {
-		if page.HiddenData = true; page.Search.Data != "" {
-			return nil, badRequest{errHiddenData}
-		}
+	page.HiddenData, page.HiddenErrors = d.o.Redact != nil, d.o.RedactText != nil
+	if err := d.maySearch(page.Search.Data, page.Search.Error); err != nil {
+		return nil, err
 	}
 	found, err := queue.Search(ctx, page.Search)
 	if err != nil {
@@ -122,7 +121,8 @@ func (d *Dashboard) queue(r *http.Request) (any, error) {
 	}
 	page.Read = found.Read
 	for i, job := range found.Jobs {
-		page.Jobs = append(page.Jobs, jobRow{job, found.States[i], cut(string(d.redacted(queue.Name(), job.Name, job.Data)), 160)})
+		job = d.shownJob(queue.Name(), job)
+		page.Jobs = append(page.Jobs, jobRow{job, found.States[i], cut(string(job.Data), 160)})
 	}
 	if found.Next != "" {
 		query := url.Values{"state": {string(page.State)}, "after": {found.Next}}
@@ -144,12 +144,4 @@ func busiest(summary bullmq.QueueSummary) bullmq.State {
 		}
 	}
 	return bullmq.StateCompleted
-}
-
-// redacted returns what to show of a value of a job.
-func (d *Dashboard) redacted(queue, job string, value []byte) []byte {
-	if d.o.Redact == nil || len(value) == 0 {
-		return value
-	}
-	return d.o.Redact(queue, job, value)
 }

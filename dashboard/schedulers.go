@@ -238,6 +238,12 @@ func (d *Dashboard) scheduler(r *http.Request) (any, error) {
 		}
 	}
 	page.Runs, err = pastRuns(ctx, queue, found, lastRuns)
+	for i := range page.Runs {
+		page.Runs[i].Job = d.shownJob(queue.Name(), page.Runs[i].Job)
+	}
+	if page.NextJob != nil {
+		page.NextJob = d.shownJob(queue.Name(), page.NextJob)
+	}
 	return page, err
 }
 
