@@ -20,7 +20,7 @@
 //     jobs that are ready.
 //   - [RequireAdded], [RequireNotAdded] and [RequireAddedInOrder] check which jobs a
 //     program has added. [RequireWire] compares a job with a file, for programs in other
-//     languages that read or add the same jobs.
+//     languages that read or add the same jobs. [RequireReply] calls an http.Handler.
 //
 // The time of a Kit stands still until [Kit.Advance] moves it.
 //

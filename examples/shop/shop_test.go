@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/bullmqhttp"
 	"github.com/17a2ac88/bullmq-go/bullmqtest"
 )
 
@@ -96,6 +97,7 @@ func (s *service) do(method, path string, body any) *http.Response {
 		s.t.Fatal(err)
 	}
 	request.Header.Set("X-Request-Id", "r-17")
+	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		s.t.Fatal(err)
@@ -103,20 +105,19 @@ func (s *service) do(method, path string, body any) *http.Response {
 	return response
 }
 
-// order posts an order. It returns the path of its status and the outcome.
-func (s *service) order(o Order) (path, outcome string) {
+// order posts an order. It returns the path of its status, and whether that was known already.
+func (s *service) order(o Order) (path string, replayed bool) {
 	s.t.Helper()
 	response := s.do("POST", "/orders", o)
 	defer response.Body.Close()
-	var added struct{ Outcome string }
-	if err := json.NewDecoder(response.Body).Decode(&added); err != nil || response.StatusCode != http.StatusAccepted {
-		s.t.Fatalf("POST /orders: %s, %v", response.Status, err)
+	if response.StatusCode != http.StatusAccepted {
+		s.t.Fatalf("POST /orders: %s", response.Status)
 	}
-	return response.Header.Get("Location"), added.Outcome
+	return response.Header.Get("Location"), response.Header.Get("Idempotency-Replayed") == "true"
 }
 
 // watch returns the events of an order, until the stream ends.
-func (s *service) watch(path string, each func(Status)) (events []Status) {
+func (s *service) watch(path string, each func(bullmqhttp.Status)) (events []bullmqhttp.Status) {
 	s.t.Helper()
 	response := s.do("GET", path+"/events", nil)
 	defer response.Body.Close()
@@ -128,7 +129,7 @@ func (s *service) watch(path string, each func(Status)) (events []Status) {
 		if !isData {
 			continue
 		}
-		var event Status
+		var event bullmqhttp.Status
 		if err := json.Unmarshal([]byte(data), &event); err != nil {
 			s.t.Fatal(err)
 		}
@@ -149,24 +150,21 @@ func runningKit(t *testing.T) *bullmqtest.Kit {
 func TestAnOrderIsProcessedWithItsEventsAndItsMail(t *testing.T) {
 	kit := runningKit(t)
 	s := start(t, kit, 100*time.Millisecond)
-	path, outcome := s.order(order)
-	if outcome != string(bullmq.Added) {
-		t.Errorf("the outcome is %s", outcome)
-	}
+	path, _ := s.order(order)
 	var steps []string
-	events := s.watch(path, func(event Status) {
+	events := s.watch(path, func(event bullmqhttp.Status) {
 		var progress Progress
 		// The first event has the state of the job and its progress so far.
-		if event.Progress != nil && json.Unmarshal(event.Progress, &progress) == nil {
+		if event.Progress != nil && !event.State.Ended() && json.Unmarshal(event.Progress, &progress) == nil {
 			steps = append(steps, progress.Step)
 		}
 	})
 	last, all := events[len(events)-1], []string{"reserved", "charged", "packed"}
-	if len(steps) == 0 || !slices.Equal(steps, all[max(0, len(all)-len(steps)):]) || last.State != "completed" || string(last.Receipt) != `{"number":"A1","cents":4200}` {
+	if len(steps) == 0 || !slices.Equal(steps, all[max(0, len(all)-len(steps)):]) || last.State != bullmqhttp.Succeeded || string(last.Result) != `{"number":"A1","cents":4200}` {
 		t.Errorf("events: %+v", events)
 	}
-	var status Status
-	if code := s.call("GET", path, nil, &status); code != http.StatusOK || status.State != "completed" || string(status.Receipt) != string(last.Receipt) {
+	var status bullmqhttp.Status
+	if code := s.call("GET", path, nil, &status); code != http.StatusOK || status.State != bullmqhttp.Succeeded || string(status.Result) != string(last.Result) {
 		t.Errorf("GET %s: %d, %+v", path, code, status)
 	}
 	mail := bullmqtest.RequireAdded(t, kit, mailQueue, SendMail, bullmqtest.Match{Data: Mail{To: order.Email, Subject: "order A1"}})
@@ -182,37 +180,37 @@ func TestTheSameOrderWithinAMinuteIsProcessedOnce(t *testing.T) {
 	kit := runningKit(t)
 	s := start(t, kit, 0)
 	first, _ := s.order(order)
-	if again, outcome := s.order(order); again != first || outcome != string(bullmq.Deduplicated) {
-		t.Errorf("the second order is %s, %s", again, outcome)
+	if again, replayed := s.order(order); again != first || !replayed {
+		t.Errorf("the second order is %s, %v", again, replayed)
 	}
 	kit.Advance(time.Minute)
-	if later, outcome := s.order(order); later == first || outcome != string(bullmq.Added) {
-		t.Errorf("the later order is %s, %s", later, outcome)
+	if later, replayed := s.order(order); later == first || replayed {
+		t.Errorf("the later order is %s, %v", later, replayed)
 	}
 }
 
 func TestACustomerCancelsARunningOrder(t *testing.T) {
 	s := start(t, runningKit(t), time.Hour)
 	path, _ := s.order(order)
-	events := s.watch(path, func(event Status) {
-		if event.State == "active" {
+	events := s.watch(path, func(event bullmqhttp.Status) {
+		if event.State == bullmqhttp.Running {
 			if code := s.call("DELETE", path, nil, nil); code != http.StatusAccepted {
 				t.Errorf("DELETE: %d", code)
 			}
 		}
 	})
-	if last := events[len(events)-1]; last.State != "failed" || last.Reason != "cancelled: by the customer" {
+	if last := events[len(events)-1]; last.State != bullmqhttp.Cancelled || last.Error != "cancelled: by the client" {
 		t.Errorf("events: %+v", events)
 	}
-	var status Status
-	if s.call("GET", path, nil, &status); status.State != "failed" || status.Reason != "cancelled: by the customer" {
+	var status bullmqhttp.Status
+	if s.call("GET", path, nil, &status); status.State != bullmqhttp.Cancelled || status.Error != "cancelled: by the client" {
 		t.Errorf("status: %+v", status)
 	}
 	for _, r := range []struct {
 		method, path string
 		code         int
 	}{
-		{"DELETE", path, http.StatusConflict}, {"DELETE", "/orders/404", http.StatusNotFound}, {"GET", "/orders/404", http.StatusNotFound},
+		{"DELETE", path, http.StatusOK}, {"DELETE", "/orders/404", http.StatusNotFound}, {"GET", "/orders/404", http.StatusNotFound},
 		{"GET", "/orders/404/events", http.StatusNotFound}, {"POST", "/orders", http.StatusBadRequest},
 	} {
 		response := s.do(r.method, r.path, nil)
@@ -318,12 +316,11 @@ func TestAnOrderThatHasFailedForGoodKeepsItsStatus(t *testing.T) {
 	free.Cents = 0
 	path, _ := s.order(free)
 	s.eventually("the order is a dead letter", func() bool { return strings.Contains(s.log.String(), "a job has failed for good") })
-	failed := Status{ID: strings.TrimPrefix(path, "/orders/"), State: "failed", Reason: "order A1 costs nothing"}
-	var status Status
-	if code := s.call("GET", path, nil, &status); code != http.StatusOK || !reflect.DeepEqual(status, failed) {
+	var status bullmqhttp.Status
+	if code := s.call("GET", path, nil, &status); code != http.StatusOK || status.State != bullmqhttp.Failed || status.Error != "order A1 costs nothing" {
 		t.Errorf("GET %s: %d, %+v", path, code, status)
 	}
-	if events := s.watch(path, nil); !reflect.DeepEqual(events, []Status{failed}) {
+	if events := s.watch(path, nil); len(events) != 1 || !reflect.DeepEqual(events[0], status) {
 		t.Errorf("events: %+v", events)
 	}
 	response := s.do("DELETE", path, nil)
