@@ -25,7 +25,7 @@ GO_FILES = $(shell find . -name node_modules -prune -o -name '*.go' -print)
 
 .PHONY: help
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: redis node ## show Node and Go sharing queues in the terminal
@@ -83,6 +83,10 @@ screenshots: redis node chromium ## take the pictures of the documentation with 
 .PHONY: figures
 figures: redis ## measure the dashboard with a million jobs, 500 queues, 20 viewers, and a flow of 10,000 jobs; nothing else may run
 	BULLMQ_FIGURES=1 go test -count=1 -timeout 5m -v ./dashboard -ginkgo.v -ginkgo.focus 'without delay|costs Redis little' $(FLAGS)
+
+.PHONY: release-test
+release-test: ## release a copy of the tree with tools/release.sh, and install the command from it
+	BULLMQ_RELEASE=1 go test -count=1 -timeout 9m ./tools/releasetest $(FLAGS)
 
 .PHONY: fuzz
 fuzz: ## fuzz the decoders of data from Redis, each target for FUZZTIME (30s)
