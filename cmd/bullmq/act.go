@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,13 +51,7 @@ func newAction(c *client, a action) *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			byID := len(args) > 1
-			switch {
-			case byID && (all || o.any() || command.Flags().Changed("state")):
-				return usageError{errors.New("give either ids or conditions")}
-			case !byID && !all && !o.any():
-				return usageError{errors.New("give ids, conditions such as --error, or --all")}
-			}
-			if err := o.check(); err != nil {
+			if err := cmp.Or(checkSelection(byID, all, o.any() || byID && command.Flags().Changed("state")), o.check()); err != nil {
 				return err
 			}
 			if !byID {
@@ -111,17 +106,14 @@ func (a action) onIDs(ctx context.Context, c *client, command *cobra.Command, qu
 
 func (a action) onMatches(ctx context.Context, c *client, command *cobra.Command, queue *bullmq.Queue, search bullmq.JobSearch, change change) error {
 	if change.dry || !change.yes {
-		counted, err := queue.EachMatch(ctx, search, nil)
+		matches, err := queue.EachMatch(ctx, search, nil)
 		if err != nil {
 			return err
 		}
-		if change.dry {
-			return c.report(command, a.done, result{Matched: counted.Matched, More: counted.Next != "", DryRun: true})
-		}
-		if counted.Matched > 0 {
-			if err := change.ask(command, fmt.Sprintf("%s %s of %s?", a.verb, jobs(counted.Matched), printable(queue.Name(), longestCell))); err != nil {
-				return err
-			}
+		r := result{Matched: matches.Matched, More: matches.Next != ""}
+		question := fmt.Sprintf("%s %s of %s?", a.verb, jobs(r.Matched), printable(queue.Name(), longestCell))
+		if may, err := c.mayChange(command, change, counted{r, "job", "jobs", a.done, question}); !may {
+			return err
 		}
 	}
 	found, err := queue.EachMatch(ctx, search, func(ctx context.Context, job *bullmq.Job) error { return a.do(ctx, queue, job) })

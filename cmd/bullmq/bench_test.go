@@ -43,7 +43,7 @@ var _ = Describe("The command bench", func() {
 			return n
 		}).Should(Equal(2))
 		session.Signal(syscall.SIGINT)
-		Eventually(session, "60s").Should(gexec.Exit(1))
+		Eventually(session, "60s").Should(gexec.Exit(exitInterrupted))
 		Expect(s.dump()).To(Equal(before))
 	})
 

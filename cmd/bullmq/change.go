@@ -27,6 +27,36 @@ func (o *change) check(command *cobra.Command, what string) error {
 	return usageError{fmt.Errorf("the input is not a terminal that can be asked: see what would change with --dry-run, and %s with --yes", what)}
 }
 
+// checkSelection returns an error unless a command is given either ids, or conditions or --all.
+func checkSelection(byID, all, conditions bool) error {
+	switch {
+	case byID && (all || conditions):
+		return usageError{errors.New("give either ids or conditions")}
+	case !byID && !all && !conditions:
+		return usageError{errors.New("give ids, conditions such as --error, or --all")}
+	}
+	return nil
+}
+
+// counted are things that a command has counted before it changes them.
+type counted struct {
+	result
+	one, many string // the things, such as job and jobs
+	done      string // what is done with them, such as removed
+	question  string // whether to do it
+}
+
+// mayChange reports whether a command is to change what it has counted. If not, it has reported
+// that: there is --dry-run, or there is nothing to change. It asks unless there is --yes.
+func (c *client) mayChange(command *cobra.Command, o change, all counted) (bool, error) {
+	all.DryRun = o.dry
+	if o.dry || all.Matched == 0 && !all.More {
+		return false, c.reportOf(command, all.one, all.many, all.done, all.result)
+	}
+	err := o.ask(command, all.question)
+	return err == nil, err
+}
+
 var errUnchanged = errors.New("bullmq: nothing was changed")
 
 // ask asks, unless --yes is given. It returns errUnchanged if the answer is no.
@@ -43,11 +73,21 @@ func confirm(command *cobra.Command, question string) bool {
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
 }
 
-// prompt writes a text to the terminal, and reads a line.
+// prompt writes a text to the terminal, and reads a line. It returns "" when it is interrupted.
 func prompt(command *cobra.Command, text string) string {
 	_, _ = fmt.Fprint(command.ErrOrStderr(), text)
-	answer, _ := bufio.NewReader(command.InOrStdin()).ReadString('\n')
-	return strings.TrimSpace(answer)
+	answered := make(chan string, 1)
+	go func() {
+		answer, _ := bufio.NewReader(command.InOrStdin()).ReadString('\n')
+		answered <- strings.TrimSpace(answer)
+	}()
+	select {
+	case answer := <-answered:
+		return answer
+	case <-command.Context().Done():
+		_, _ = fmt.Fprintln(command.ErrOrStderr())
+		return ""
+	}
 }
 
 // result tells what a command has done with jobs, in JSON.

@@ -52,19 +52,17 @@ func newClean(c *client) *cobra.Command {
 				return err
 			}
 			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
-				r := result{DryRun: change.dry}
+				var r result
 				if change.dry || !change.yes {
 					if err := c.countOld(ctx, queue, bullmq.State(state), olderThan, limit, maxRead, &r); err != nil {
 						return err
-					}
-					if change.dry || r.Matched == 0 && !r.More {
-						return c.report(command, "removed", r)
 					}
 					atLeast := ""
 					if r.More {
 						atLeast = "at least "
 					}
-					if err := change.ask(command, fmt.Sprintf("remove %s%s of %s that are %s?", atLeast, jobs(r.Matched), printable(queue.Name(), longestCell), state)); err != nil {
+					question := fmt.Sprintf("remove %s%s of %s that are %s?", atLeast, jobs(r.Matched), printable(queue.Name(), longestCell), state)
+					if may, err := c.mayChange(command, change, counted{r, "job", "jobs", "removed", question}); !may {
 						return err
 					}
 				}
@@ -190,13 +188,12 @@ func newDrain(c *client) *cobra.Command {
 					drained = append(drained, bullmq.StateDelayed)
 				}
 				before, err := total(ctx, queue, drained...)
-				if err != nil || change.dry {
-					return cmp.Or(err, c.report(command, "removed", result{Matched: before, DryRun: change.dry}))
+				if err != nil {
+					return err
 				}
-				if before > 0 {
-					if err := change.ask(command, fmt.Sprintf("remove %s of %s?", jobs(before), printable(queue.Name(), longestCell))); err != nil {
-						return err
-					}
+				question := fmt.Sprintf("remove %s of %s?", jobs(before), printable(queue.Name(), longestCell))
+				if may, err := c.mayChange(command, change, counted{result{Matched: before}, "job", "jobs", "removed", question}); !may {
+					return err
 				}
 				if err := queue.Drain(ctx, &bullmq.DrainOptions{Delayed: delayed}); err != nil {
 					return err

@@ -247,13 +247,7 @@ func newReplay(c *client) *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			byID := len(args) > 1
-			switch {
-			case byID && (all || o.any()):
-				return usageError{errors.New("give either ids or conditions")}
-			case !byID && !all && !o.any():
-				return usageError{errors.New("give ids, conditions such as --error, or --all")}
-			}
-			if err := cmp.Or(o.check(), notNegative("limit", limit)); err != nil {
+			if err := cmp.Or(checkSelection(byID, all, o.any()), o.check(), notNegative("limit", limit)); err != nil {
 				return err
 			}
 			if !byID {
@@ -290,7 +284,7 @@ func (c *client) replayIDs(ctx context.Context, command *cobra.Command, queue *b
 }
 
 func (c *client) replayMatches(ctx context.Context, command *cobra.Command, queue *bullmq.Queue, o letterConditions, limit int, change change) error {
-	r := result{DryRun: change.dry}
+	var r result
 	if change.dry || !change.yes {
 		next, err := o.find(ctx, queue, "", func(bullmq.DeadLetter, bullmq.State) bool {
 			r.Matched++
@@ -300,10 +294,8 @@ func (c *client) replayMatches(ctx context.Context, command *cobra.Command, queu
 			return err
 		}
 		r.More = next != "" && r.Matched != limit
-		if change.dry || r.Matched == 0 && !r.More {
-			return c.reportOf(command, "letter", "letters", "replayed", r)
-		}
-		if err := change.ask(command, fmt.Sprintf("replay %s of %s?", count(r.Matched, "letter", "letters"), printable(queue.Name(), longestCell))); err != nil {
+		question := fmt.Sprintf("replay %s of %s?", count(r.Matched, "letter", "letters"), printable(queue.Name(), longestCell))
+		if may, err := c.mayChange(command, change, counted{r, "letter", "letters", "replayed", question}); !may {
 			return err
 		}
 	}

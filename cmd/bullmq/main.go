@@ -22,6 +22,8 @@ const (
 	exitUsage  = 2 // the command line is wrong; nothing was done
 	exitAbsent = 3 // the job or scheduler does not exist
 	exitFound  = 4 // doctor has found errors or warnings
+
+	exitInterrupted = 130 // by a signal, before it was done
 )
 
 // usageError is an error of the command line.
@@ -29,7 +31,7 @@ type usageError struct{ error }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the program at once
 	os.Exit(run(ctx, os.Args[1:]))
 }
 
@@ -50,9 +52,18 @@ func run(ctx context.Context, arguments []string) int {
 		fmt.Fprintln(os.Stderr, errorText(err))
 		return exitAbsent
 	}
-	fmt.Fprintln(os.Stderr, errorText(err))
-	if errors.Is(err, context.DeadlineExceeded) {
+	text := errorText(err)
+	if !strings.HasPrefix(text, "bullmq: ") {
+		text = "bullmq: " + text
+	}
+	fmt.Fprintln(os.Stderr, text)
+	switch {
+	case ctx.Err() != nil:
+		return exitInterrupted
+	case errors.Is(err, context.DeadlineExceeded):
 		fmt.Fprintln(os.Stderr, "The time is over: --timeout gives the command more.")
+	case strings.Contains(text, "NOPERM"), strings.Contains(text, "can't run this command"):
+		fmt.Fprintln(os.Stderr, "The user of Redis lacks a permission. docs/security.md of bullmq-go lists those of an administrator, which this command needs.")
 	}
 	return exitFailed
 }
@@ -79,6 +90,9 @@ func newRoot() *cobra.Command {
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
 		if c.json && c.table {
 			return usageError{errors.New("give --json or --table, not both")}
+		}
+		if c.timeout <= 0 {
+			return usageError{errors.New("--timeout must be more than 0, such as 30s")}
 		}
 		return nil
 	}

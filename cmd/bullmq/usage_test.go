@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 
+	"github.com/creack/pty"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
 )
 
 // misuse runs a command line in this process, and returns its error. Many would take long as
@@ -37,6 +40,8 @@ var _ = Describe("The command line", func() {
 			"queues --none":           "unknown flag",
 			"queues --json --table":   "--json or --table",
 			"dashboard extra":         "unknown command",
+			"queues --timeout 0":      "--timeout must be more than 0",
+			"queues --timeout -1s":    "--timeout must be more than 0",
 
 			"remove orders 1 --all":          "either ids or conditions",
 			"remove orders":                  "--all",
@@ -92,6 +97,58 @@ var _ = Describe("The command line", func() {
 		Expect(errors).To(And(HavePrefix("bullmq: "), HaveSuffix("See bullmq remove --help.\n")))
 		_, errors = s.run(1, "queues", "--redis", "redis://127.0.0.1:1", "--timeout", "5s")
 		Expect(errors).To(ContainSubstring("connection refused"))
+	})
+
+	It("can be interrupted while it asks, and has then changed nothing", func() {
+		s := open()
+		s.add(s.queue("orders"), 2, "paint", nil, nil)
+		before := s.dump()
+		for _, arguments := range [][]string{{"remove", "orders", "--all"}, {"clean", "orders", "--state", "waiting"}, {"drain", "orders"}, {"obliterate", "orders"}} {
+			command := s.command(arguments...)
+			terminal, err := pty.Start(command)
+			Expect(err).NotTo(HaveOccurred())
+			shown := gbytes.BufferReader(terminal)
+			Eventually(shown, "20s").Should(gbytes.Say(`\[y/N\] |to go on: `))
+			_, err = terminal.WriteString("\x03")
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(shown, "20s").Should(gbytes.Say("bullmq: nothing was changed"))
+			Expect(command.Wait()).To(MatchError(fmt.Sprint("exit status ", exitInterrupted)))
+			Expect(terminal.Close()).To(Succeed())
+		}
+		Expect(s.dump()).To(Equal(before))
+	})
+
+	It("tells which permission is missing, and where they are listed", func() {
+		s := open()
+		s.add(s.queue("orders"), 2, "paint", nil, nil)
+		client := s.client()
+		Expect(client.Do(ctx, client.B().Arbitrary("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@read", "+@connection", "+eval", "+evalsha").Build()).Error()).To(Succeed())
+		reader := strings.Replace(s.url, "redis://", "redis://reader:secret@", 1)
+		output, _ := s.run(0, "queues", "--redis", reader)
+		Expect(output).To(ContainSubstring(`"name":"orders"`))
+		for _, arguments := range [][]string{{"pause", "orders"}, {"add", "orders", "paint"}, {"drain", "orders", "--yes"}} {
+			_, errors := s.run(1, append(arguments, "--redis", reader)...)
+			Expect(errors).To(And(HavePrefix("bullmq: "), ContainSubstring("lacks a permission. docs/security.md"), Not(ContainSubstring("secret"))), strings.Join(arguments, " "))
+		}
+	})
+
+	It("fails if its output can't be written, and if a queue of workers does not exist", func() {
+		s := open()
+		s.queue("orders")
+		_, errors := s.run(1, "workers", "ordres")
+		Expect(errors).To(ContainSubstring("there is no queue ordres"))
+		output, _ := s.run(0, "workers", "orders")
+		Expect(output).To(BeEmpty())
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			Skip("there is no /dev/full")
+		}
+		defer full.Close()
+		command := s.command("queues")
+		var text bytes.Buffer
+		command.Stdout, command.Stderr = full, &text
+		Expect(command.Run()).To(MatchError("exit status 1"))
+		Expect(text.String()).To(HavePrefix("bullmq: write /dev/stdout: no space left"))
 	})
 
 	It("has help for each command", func() {

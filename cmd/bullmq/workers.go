@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,6 +43,9 @@ func newWorkers(c *client) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := c.checkNames(ctx, connection, args, workers); err != nil {
+				return err
+			}
 			lines := make([]workerLine, len(workers))
 			for i, w := range workers {
 				lines[i] = workerLine{w.Name, w.Queues, w.Host, w.PID, w.Version, w.Library, w.Running, w.Concurrency, w.Paused, w.Stopping, w.Started, w.IsRegistered()}
@@ -53,4 +58,27 @@ func newWorkers(c *client) *cobra.Command {
 			})
 		},
 	}
+}
+
+// checkNames returns an error if a named queue neither exists nor has workers.
+func (c *client) checkNames(ctx context.Context, connection *bullmq.Connection, names []string, workers []bullmq.WorkerInfo) error {
+	var idle []string
+	for _, name := range names {
+		if !slices.ContainsFunc(workers, func(w bullmq.WorkerInfo) bool { return slices.Contains(w.Queues, name) }) {
+			idle = append(idle, name)
+		}
+	}
+	if len(idle) == 0 {
+		return nil
+	}
+	summaries, err := bullmq.SummarizeQueues(ctx, connection, c.prefix, idle...)
+	if err != nil {
+		return err
+	}
+	for _, summary := range summaries {
+		if err := c.mustExist(ctx, connection, summary); err != nil {
+			return err
+		}
+	}
+	return nil
 }
