@@ -44,6 +44,10 @@ test: redis node c-compiler ## run all tests with the race detector, against rea
 test-fast: redis ## run the quick tests of the SDK without Node: under a minute
 	go test -short -count=1 -p 4 -vet=off -ldflags=-w -timeout 3m ./bullmq/... ./internal/cron ./docs $(FLAGS)
 
+.PHONY: test-long
+test-long: redis node ## run in full, and without the race detector, the specs that make test shortens
+	BULLMQ_LONG=1 go test -count=1 -timeout 4m ./internal/cron $(FLAGS)
+
 .PHONY: spec
 spec: PACKAGES := $(if $(filter file,$(origin PACKAGES)),./bullmq,$(PACKAGES))
 spec: redis ## run the specs whose title contains SPEC, in ./bullmq or PACKAGES

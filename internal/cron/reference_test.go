@@ -18,6 +18,16 @@ import (
 // seedVariable is the environment variable that repeats the questions of an earlier run.
 const seedVariable = "CRON_TEST_SEED"
 
+// runQuestions is how many questions about single runs are asked. make test-long asks all of them. The questions of
+// each run are different ones.
+var runQuestions = 4_000
+
+func init() {
+	if os.Getenv("BULLMQ_LONG") != "" {
+		runQuestions = 20_000
+	}
+}
+
 // These specs compare results for generated questions with bullmq, cron-parser and luxon. They are skipped
 // without Node.
 var _ = Describe("This package, compared with the reference,", Ordered, ContinueOnFailure, func() {
@@ -44,7 +54,7 @@ var _ = Describe("This package, compared with the reference,", Ordered, Continue
 	}, NodeTimeout(time.Minute))
 
 	It("finds the same instants, forward and backward, mostly around clock changes", func(ctx SpecContext) {
-		peer.compare(ctx, 20_000, draw.Rand, draw.run)
+		peer.compare(ctx, runQuestions, draw.Rand, draw.run)
 	}, NodeTimeout(3*time.Minute))
 
 	It("accepts and rejects the same patterns", func(ctx SpecContext) {
