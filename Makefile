@@ -31,13 +31,17 @@ help: ## list these commands
 demo: redis node ## show Node and Go sharing queues in the terminal
 	@go run ./examples/demo
 
-# The tests mostly wait, so that more packages run at once than there are processors. The largest suites, ./bullmq
-# and ./interop/tests, each run in SPEC_PROCESSES processes (see internal/testkit/suite), or they would run on alone
-# at the end. SPEC_PROCESSES=1 runs each suite in one process, like go test. Without debug information programs link
-# faster. make lint vets the code.
+# The tests mostly wait, so that more packages run at once than there are processors. The largest suites each run in
+# SPEC_PROCESSES processes (see internal/testkit/suite). The two that take longest begin first, or they would run on
+# alone at the end. SPEC_PROCESSES=1 runs each suite in one process, like go test. Without debug information
+# programs link faster. make lint vets the code. At its end, a program with the race detector sleeps for
+# atexit_sleep_ms, by default a second.
 SPEC_PROCESSES ?= 3
+LONGEST := ./bullmq ./interop/tests
 .PHONY: test test-fast
 test test-fast: export SPEC_PROCESSES := $(SPEC_PROCESSES)
+test: export GORACE ?= atexit_sleep_ms=50
+test: PACKAGES := $(if $(filter file,$(origin PACKAGES)),$(LONGEST) work,$(PACKAGES))
 test: redis node c-compiler ## run all tests with the race detector, against real Redis and Node
 	go test -race -count=1 -p 4 -vet=off -ldflags=-w -timeout 15m $(PACKAGES) $(FLAGS)
 
