@@ -187,3 +187,13 @@ func (q *Queue) Meta(ctx context.Context) (Meta, error) {
 func (q *Queue) CountDelayedBefore(ctx context.Context, before time.Time) (int, error) {
 	return q.core.store.CountDelayed(ctx, before)
 }
+
+// CountFinishedBefore returns how many of the stored jobs finished before a time. state is
+// [StateCompleted] or [StateFailed]; another state is an error. It costs one command, however
+// many jobs there are. [Queue.Clean] removes these jobs.
+func (q *Queue) CountFinishedBefore(ctx context.Context, state State, before time.Time) (int, error) {
+	if state != StateCompleted && state != StateFailed {
+		return 0, fmt.Errorf("bullmq: count finished jobs of queue %s: jobs do not finish in the state %q; use StateCompleted or StateFailed", q.Name(), state)
+	}
+	return q.core.store.CountFinished(ctx, backendState(state), before)
+}

@@ -29,6 +29,9 @@ type JobSearch struct {
 	Error string
 	// AddedBefore and AddedAfter bound the time at which the jobs were added.
 	AddedBefore, AddedAfter time.Time
+	// FinishedBefore and FinishedAfter bound the time at which the jobs completed or failed. Jobs
+	// that have not finished don't match.
+	FinishedBefore, FinishedAfter time.Time
 
 	// Limit is the maximum number of jobs to return.
 	// Defaults to 100.
@@ -210,8 +213,9 @@ type search struct {
 	states []State
 	limit  int
 
-	name, data, failure string
-	before, after       time.Time
+	name, data, failure           string
+	before, after                 time.Time
+	finishedBefore, finishedAfter time.Time
 
 	maxRead int
 	maxTime time.Duration
@@ -239,6 +243,7 @@ func (q *Queue) newSearch(o JobSearch) (*search, error) {
 	s := &search{
 		core: q.core, states: q.core.statesOf(o.States), limit: cmp.Or(o.Limit, searchLimit),
 		name: o.Name, data: strings.ToLower(o.Data), failure: strings.ToLower(o.Error), before: o.AddedBefore, after: o.AddedAfter,
+		finishedBefore: o.FinishedBefore, finishedAfter: o.FinishedAfter,
 		maxRead: cmp.Or(o.MaxRead, searchMaxRead), maxTime: cmp.Or(o.MaxTime, searchMaxTime),
 	}
 	if o.After == "" {
@@ -389,6 +394,8 @@ func (s *search) matches(record *backend.JobRecord) bool {
 	case s.name != "" && record.Name != s.name,
 		!s.before.IsZero() && !record.Timestamp.Before(s.before),
 		!s.after.IsZero() && !record.Timestamp.After(s.after),
+		!s.finishedBefore.IsZero() && (record.FinishedOn.IsZero() || !record.FinishedOn.Before(s.finishedBefore)),
+		!s.finishedAfter.IsZero() && !record.FinishedOn.After(s.finishedAfter),
 		s.failure != "" && !strings.Contains(strings.ToLower(record.FailedReason), s.failure),
 		s.data != "" && !strings.Contains(strings.ToLower(string(record.Data)), s.data):
 		return false

@@ -91,6 +91,27 @@ var _ = Describe("A search for jobs", func() {
 		Expect(queue.Search(ctx, bullmq.JobSearch{States: []bullmq.State{bullmq.StateFailed}, Error: "paint LEFT"})).To(WithTransform(idsOf, ConsistOf("3", "7")))
 	})
 
+	It("finds jobs by the time at which they finished, which it also counts without reading them", func() {
+		add(4, "paint", nil, nil)
+		finished := time.Now().Add(-time.Hour)
+		for id := range 3 {
+			at := fmt.Sprint(finished.Add(time.Duration(id) * time.Minute).UnixMilli())
+			Expect(redisDo("LREM", keyOf(name, "wait"), "1", fmt.Sprint(id+1)).Error()).To(Succeed())
+			Expect(redisDo("HSET", keyOf(name, fmt.Sprint(id+1)), "finishedOn", at).Error()).To(Succeed())
+			Expect(redisDo("ZADD", keyOf(name, "failed"), at, fmt.Sprint(id+1)).Error()).To(Succeed())
+		}
+		after := finished.Add(90 * time.Second)
+		before, _ := everything(bullmq.JobSearch{FinishedBefore: after})
+		Expect(before).To(Equal([]string{"2", "1"}))
+		later, _ := everything(bullmq.JobSearch{FinishedAfter: after})
+		Expect(later).To(Equal([]string{"3"}))
+		Expect(queue.CountFinishedBefore(ctx, bullmq.StateFailed, after)).To(Equal(2))
+		Expect(queue.CountFinishedBefore(ctx, bullmq.StateCompleted, after)).To(BeZero())
+		Expect(queue.CountFinishedBefore(ctx, bullmq.StateFailed, finished)).To(BeZero())
+		_, err := queue.CountFinishedBefore(ctx, bullmq.StateDelayed, after)
+		Expect(err).To(MatchError(ContainSubstring(`jobs do not finish in the state "delayed"`)))
+	})
+
 	It("continues after a page, over all states, and finds each job once", func() {
 		add(230, "paint", nil, nil)
 		add(130, "paint", nil, &bullmq.JobOptions{Delay: time.Hour})

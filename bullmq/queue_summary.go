@@ -34,6 +34,8 @@ type QueueSummary struct {
 
 	Paused      bool
 	Concurrency int // the global concurrency; 0 if there is none
+	// Stopped reports whether the global concurrency is 0, so that no job starts.
+	Stopped bool
 	// LimitMax is the global rate limit, in jobs per LimitDuration; 0 if there is none.
 	// LimitedFor is for how long it keeps workers from fetching jobs; 0 if it does not.
 	LimitMax                  int
@@ -136,7 +138,7 @@ func summaryOf(name string, found backend.QueueSummary, now time.Time) QueueSumm
 		s.Ages[public] = max(s.Ages[public], now.Sub(since), 0)
 	}
 	s.Version, s.Dialect = found.Version, dialectOf(found.Version, found.Counts[backend.Paused] > 0)
-	s.Paused, s.Concurrency, s.Added = found.Paused, found.Concurrency, found.IDs
+	s.Paused, s.Concurrency, s.Stopped, s.Added = found.Paused, found.Concurrency, found.Stopped, found.IDs
 	s.LimitMax, s.LimitDuration, s.LimitedFor = found.LimitMax, found.LimitDuration, found.LimitedFor
 	s.Schedulers, s.PausedSchedulers, s.DeadLetters = found.Schedulers, found.PausedSchedulers, found.DeadLetters
 	s.Completed = QueueMetrics{found.Completed.Count, found.Completed.PrevTime, found.Completed.Points}

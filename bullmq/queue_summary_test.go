@@ -55,6 +55,7 @@ var _ = Describe("The summary of queues", func() {
 		Expect(summary.Ages[bullmq.StatePrioritized]).To(BeNumerically(">", 59*time.Minute))
 		Expect(summary.Paused).To(BeTrue())
 		Expect(summary.Concurrency).To(Equal(7))
+		Expect(summary.Stopped).To(BeFalse())
 		Expect(summary.LimitMax).To(Equal(5))
 		Expect(summary.LimitDuration).To(Equal(time.Minute))
 		Expect(summary.LimitedFor).To(BeNumerically("~", 10*time.Second, 10*time.Second))
@@ -62,6 +63,17 @@ var _ = Describe("The summary of queues", func() {
 		Expect(summary.Completed).To(Equal(bullmq.QueueMetrics{Total: 100, Until: time.UnixMilli(fixedNow), Points: []int{3, 2, 1}}))
 		Expect(summary.Failed).To(Equal(bullmq.QueueMetrics{}))
 		Expect(snapshot(name)).To(Equal(before), "it changes nothing")
+	})
+
+	It("tells a global concurrency of 0, which stops the queue, from none", func() {
+		name := newQueueName()
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})
+		for _, concurrency := range []int{0, 1} {
+			Expect(queue.SetGlobalConcurrency(ctx, concurrency)).To(Succeed())
+			Expect(summarize(name)[0].Stopped).To(Equal(concurrency == 0))
+		}
+		Expect(queue.RemoveGlobalConcurrency(ctx)).To(Succeed())
+		Expect(summarize(name)[0].Stopped).To(BeFalse())
 	})
 
 	It("tells the version and the dialect of each queue, and how many of its schedulers are paused", func() {

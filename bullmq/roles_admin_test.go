@@ -74,6 +74,7 @@ func readFlow(p *program, _ *bullmq.Queue) {
 func readSettings(p *program, queue *bullmq.Queue) {
 	p.succeeds(queue.Counts(p.ctx))
 	p.succeeds(queue.CountDelayedBefore(p.ctx, time.Now()))
+	p.succeeds(queue.CountFinishedBefore(p.ctx, bullmq.StateFailed, time.Now()))
 	p.succeeds(queue.Ages(p.ctx))
 	p.succeeds(queue.Timings(p.ctx, bullmq.TimingQuery{}))
 	p.succeeds(queue.CountsPerPriority(p.ctx, 0, 1))

@@ -59,6 +59,7 @@ var readers = []func(ctx context.Context, q *Store){
 	},
 	func(ctx context.Context, q *Store) { _, _ = q.Counts(ctx, backend.Waiting, backend.Active) },
 	func(ctx context.Context, q *Store) { _, _ = q.CountDelayed(ctx, time.Now()) },
+	func(ctx context.Context, q *Store) { _, _ = q.CountFinished(ctx, backend.Failed, time.Now()) },
 	func(ctx context.Context, q *Store) {
 		_, _ = q.Oldest(ctx, backend.Waiting, backend.Delayed, backend.Active)
 	},

@@ -140,6 +140,7 @@ func readSummary(parts []rueidis.RedisMessage) backend.QueueSummary {
 	if meta := texts(parts[2]); len(meta) == 5 {
 		s.Paused = meta[0] != ""
 		s.Concurrency, s.LimitMax = whole(meta[1]), whole(meta[2])
+		s.Stopped = meta[1] != "" && s.Concurrency == 0
 		s.LimitDuration = time.Duration(whole(meta[3])) * time.Millisecond
 		s.Version = meta[4]
 	}

@@ -40,6 +40,15 @@ func (q *Store) CountDelayed(ctx context.Context, before time.Time) (int, error)
 	return counts[0], nil
 }
 
+// CountFinished counts the completed or failed jobs that finished before a time.
+func (q *Store) CountFinished(ctx context.Context, state backend.State, before time.Time) (int, error) {
+	counts, err := q.counts(ctx, getCounts, []string{q.base, decimal(max(before.UnixMilli(), 0)), stateKey(state)})
+	if err != nil {
+		return 0, err
+	}
+	return counts[0], nil
+}
+
 // CountsPerPriority returns the number of waiting jobs with each of the given
 // priorities.
 func (q *Store) CountsPerPriority(ctx context.Context, priorities ...int) ([]int, error) {

@@ -87,8 +87,9 @@ type QueueSummary struct {
 
 	Version       string // of the client that created the queue, such as bullmq:6.7.0; "" if unknown
 	Paused        bool
-	Concurrency   int // global; 0 if there is none
-	LimitMax      int // jobs per LimitDuration; 0 if there is no limit
+	Concurrency   int  // global; 0 if there is none
+	Stopped       bool // the global concurrency is 0
+	LimitMax      int  // jobs per LimitDuration; 0 if there is no limit
 	LimitDuration time.Duration
 	LimitedFor    time.Duration // for how long the rate limit is in effect; 0 if it is not
 

@@ -11,6 +11,8 @@ type Reading interface {
 	Counts(ctx context.Context, states ...State) ([]int, error)
 	// CountDelayed counts the delayed jobs that are due before a time.
 	CountDelayed(ctx context.Context, before time.Time) (int, error)
+	// CountFinished counts the completed or failed jobs that finished before a time.
+	CountFinished(ctx context.Context, state State, before time.Time) (int, error)
 	// Oldest returns a time for each state. For Waiting, Paused and Prioritized it is when
 	// the oldest job became ready, for Active when the oldest job started, and for Delayed
 	// when the first job is due. It is the zero time for a state without jobs.

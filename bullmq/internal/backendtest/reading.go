@@ -24,6 +24,18 @@ func (s *suite) reading() {
 			Expect(s.Store.CountDelayed(s.ctx, now.Add(time.Minute))).To(Equal(1))
 		})
 
+		ginkgo.It("counts the completed and the failed jobs that finished before a time", func() {
+			s.run("a")
+			s.complete("a", "1")
+			s.run("b")
+			s.fail("b", "broken")
+			for id, state := range map[string]backend.State{"a": backend.Completed, "b": backend.Failed} {
+				at := s.record(id).FinishedOn
+				Expect(s.Store.CountFinished(s.ctx, state, at)).To(BeZero())
+				Expect(s.Store.CountFinished(s.ctx, state, at.Add(time.Millisecond))).To(Equal(1))
+			}
+		})
+
 		ginkgo.It("returns the time of the oldest job of each state, and the time when the first delayed job is due", func() {
 			later := plain("later")
 			later.Timestamp = now.Add(time.Minute)

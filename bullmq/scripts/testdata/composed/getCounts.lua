@@ -32,6 +32,8 @@ for i = rest, #ARGV do
     counts[#counts + 1] = call('LLEN', at)
   elseif state == 'delayed' and given(before) then
     counts[#counts + 1] = call('ZCOUNT', at, '-inf', before * 4096 - 1)
+  elseif (state == 'completed' or state == 'failed') and given(before) then
+    counts[#counts + 1] = call('ZCOUNT', at, '-inf', '(' .. before)
   else
     counts[#counts + 1] = call('ZCARD', at)
   end
