@@ -19,6 +19,39 @@ type action struct {
 	state             string // of the jobs, such as waiting,delayed; "" for any
 	do                func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error
 	check             func(job *bullmq.Job) error // whether a job can be acted on; may be nil
+	asked             *int                        // number of running jobs whose cancellation was requested; may be nil
+}
+
+// longestReason is the length of the reason of a cancellation, in bytes.
+const longestReason = 1000
+
+// withReason returns the action that cancels jobs, with a flag for the reason.
+func (a action) withReason(command *cobra.Command) action {
+	reason, asked := command.Flags().String("reason", "", "why the jobs are cancelled, which becomes part of their error"), 0
+	a.asked = &asked
+	a.do = func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
+		if len(*reason) > longestReason {
+			return usageError{fmt.Errorf("--reason is longer than %d bytes", longestReason)}
+		}
+		outcome, err := queue.Cancel(ctx, job.ID, *reason)
+		switch {
+		case err != nil:
+		case outcome == bullmq.CancelFinished:
+			err = errors.New("bullmq: the job has finished")
+		case outcome == bullmq.CancelRunning:
+			asked++
+		}
+		return err
+	}
+	return a
+}
+
+// report tells what was done.
+func (a action) report(c *client, command *cobra.Command, r result) error {
+	if a.asked != nil {
+		r.Requested = *a.asked
+	}
+	return c.report(command, a.done, r)
 }
 
 var actions = []action{
@@ -31,13 +64,7 @@ var actions = []action{
 	{verb: "remove", done: "removed", short: "Remove jobs that are not running", do: func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
 		return job.Remove(ctx)
 	}},
-	{verb: "cancel", done: "cancelled", short: "Cancel jobs, also running ones", do: func(ctx context.Context, queue *bullmq.Queue, job *bullmq.Job) error {
-		outcome, err := queue.Cancel(ctx, job.ID, "")
-		if err == nil && outcome == bullmq.CancelFinished {
-			err = errors.New("bullmq: the job has finished")
-		}
-		return err
-	}},
+	{verb: "cancel", done: "cancelled", short: "Cancel jobs, also running ones"}, // see withReason
 }
 
 func newAction(c *client, a action) *cobra.Command {
@@ -66,6 +93,9 @@ func newAction(c *client, a action) *cobra.Command {
 				return a.onMatches(ctx, c, command, queue, o.search(budget(ctx, halfTheTime)), change)
 			})
 		},
+	}
+	if a.do == nil {
+		a = a.withReason(command)
 	}
 	o.add(command.Flags(), a.state)
 	command.Flags().BoolVar(&all, "all", false, "all jobs of the states")
@@ -101,7 +131,7 @@ func (a action) onIDs(ctx context.Context, c *client, command *cobra.Command, qu
 	if len(ids) == 1 && missing != nil {
 		return missing
 	}
-	return c.report(command, a.done, r)
+	return a.report(c, command, r)
 }
 
 func (a action) onMatches(ctx context.Context, c *client, command *cobra.Command, queue *bullmq.Queue, search bullmq.JobSearch, change change) error {
@@ -124,5 +154,5 @@ func (a action) onMatches(ctx context.Context, c *client, command *cobra.Command
 	for id, err := range found.Failed {
 		r.fail(id, err)
 	}
-	return errors.Join(c.report(command, a.done, r), err)
+	return errors.Join(a.report(c, command, r), err)
 }

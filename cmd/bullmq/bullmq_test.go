@@ -147,10 +147,27 @@ var _ = Describe("The command", func() {
 		Expect(lines(output)).To(HaveExactElements(And(HaveKeyWithValue("matched", 2.0), HaveKeyWithValue("done", 0.0))))
 		s.run(0, "remove", "orders", "1", "2")
 		Expect(orders.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, 1))
-		s.run(0, "cancel", "orders", "3")
+		s.run(0, "cancel", "orders", "3", "--reason", "no paint")
+		job, err := orders.Job(ctx, "3")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(job.DeferredFailure).To(Equal("cancelled: no paint"))
 		_, errors = s.run(3, "remove", "orders", "17")
 		Expect(errors).To(ContainSubstring("17"))
 		s.run(3, "job", "orders", "17")
+	})
+
+	It("tells that the cancellation of a running job is a request", func() {
+		s := open()
+		orders := s.queue("orders")
+		s.add(orders, 2, "paint", nil, nil)
+		client := s.client()
+		move := client.B().Lmove().Source("bull:orders:wait").Destination("bull:orders:active").Right().Left().Build()
+		Expect(client.Do(ctx, move).Error()).To(Succeed())
+		Expect(onTerminal(s.command("cancel", "orders", "1"), "")).To(And(ContainSubstring("0 of 1 job cancelled"), ContainSubstring("1 cancellation requested: a worker of BullMQ stops only if its code looks for cancellations")))
+		output, _ := s.run(0, "cancel", "orders", "1", "2")
+		Expect(lines(output)).To(HaveExactElements(And(HaveKeyWithValue("done", 2.0), HaveKeyWithValue("requested", 1.0))))
+		_, errors := s.run(1, "cancel", "orders", "2", "--reason", strings.Repeat("x", 1001))
+		Expect(errors).To(ContainSubstring("--reason is longer than 1000 bytes"))
 	})
 
 	It("pauses and resumes queues, and lists workers", func() {

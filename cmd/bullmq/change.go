@@ -92,13 +92,15 @@ func prompt(command *cobra.Command, text string) string {
 
 // result tells what a command has done with jobs, in JSON.
 type result struct {
-	Matched int               `json:"matched"`
-	Done    int               `json:"done"`
-	Gone    int               `json:"gone,omitempty"`
-	Failed  map[string]string `json:"failed,omitempty"`
-	Jobs    []string          `json:"jobs,omitempty"` // that were added
-	More    bool              `json:"more,omitempty"`
-	DryRun  bool              `json:"dryRun,omitempty"`
+	Matched int `json:"matched"`
+	Done    int `json:"done"`
+	// Requested is the number of those of Done that run, and whose worker is only asked to stop.
+	Requested int               `json:"requested,omitempty"`
+	Gone      int               `json:"gone,omitempty"`
+	Failed    map[string]string `json:"failed,omitempty"`
+	Jobs      []string          `json:"jobs,omitempty"` // that were added
+	More      bool              `json:"more,omitempty"`
+	DryRun    bool              `json:"dryRun,omitempty"`
 }
 
 func (r *result) fail(id string, err error) {
@@ -124,7 +126,10 @@ func (c *client) reportOf(command *cobra.Command, one, many, done string, r resu
 	} else if r.DryRun {
 		_, _ = fmt.Fprintf(out, "%s would be %s; nothing was changed\n", count(r.Matched-len(r.Failed), one, many), done)
 	} else {
-		_, _ = fmt.Fprintf(out, "%d of %s %s\n", r.Done, count(r.Matched, one, many), done)
+		_, _ = fmt.Fprintf(out, "%d of %s %s\n", r.Done-r.Requested, count(r.Matched, one, many), done)
+		if r.Requested > 0 {
+			_, _ = fmt.Fprintln(out, count(r.Requested, "cancellation", "cancellations")+" requested: a worker of BullMQ stops only if its code looks for cancellations")
+		}
 		for _, id := range r.Jobs {
 			_, _ = fmt.Fprintln(out, "added job", printable(id, longestCell))
 		}
