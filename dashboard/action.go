@@ -56,6 +56,7 @@ type field struct {
 	Hint        string
 	Choices     []string
 	Required    bool
+	None        bool // an empty number means that there is none
 }
 
 // Multiline reports whether the input has several lines.
@@ -69,6 +70,7 @@ type subject struct {
 	queue     *bullmq.Queue // nil until the user's permission was checked
 	form      url.Values
 	once      string // identifies the try; "" if the same request may act again
+	requested int    // jobs that run, and whose cancellation was requested
 
 	outcome // of do
 }
@@ -147,7 +149,7 @@ func (d *Dashboard) do(a action, s *subject) (o outcome, err error) {
 			if a.typed && !s.confirmed() {
 				err = badRequest{errConfirm}
 			} else if s.Done, err = a.do(ctx, s); err != nil {
-				s.Done = ""
+				s.Done, err = "", plain(err, s.name, s.use(a).Job)
 				// If Redis can be reached, what was asked for is why it was refused.
 				if statusOf(err) == http.StatusServiceUnavailable && s.queue.Ping(ctx) == nil {
 					err = rejected{err}
@@ -319,11 +321,11 @@ func (d *Dashboard) planned(ctx context.Context, a action, s *subject) (plan str
 	defer s.queue.Close()
 	if a.values != nil {
 		if values, err = a.values(ctx, s); err != nil {
-			return "", nil, err
+			return "", nil, plain(err, s.name, s.use(a).Job)
 		}
 	}
 	plan, err = a.plan(ctx, s)
-	return plan, values, err
+	return plan, values, plain(err, s.name, s.use(a).Job)
 }
 
 // bounded returns a context for the longer part of an action. Afterwards there is time to find

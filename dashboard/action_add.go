@@ -28,16 +28,22 @@ var addAction = action{
 	},
 	values: typeValues,
 	plan: func(ctx context.Context, s *subject) (string, error) {
+		what := "a job"
 		if s.checked("sent") {
-			if _, _, _, err := s.newJob(); err != nil {
+			name, data, options, err := s.newJob()
+			if err != nil {
 				return "", err
+			}
+			what = fmt.Sprintf("a job “%s” with %s of data", cut(name, 80), number(len(data), "byte"))
+			if options.Delay > 0 {
+				what += fmt.Sprintf(" and a delay of %s", formatAge(options.Delay))
 			}
 		}
 		counts, err := s.counts(ctx)
 		if err != nil {
 			return "", err
 		}
-		plan := fmt.Sprintf("Add a job to %s. %s wait.", s.name, number(ready(counts), "job"))
+		plan := fmt.Sprintf("Add %s to %s. %s wait.", what, s.name, number(ready(counts), "job"))
 		if workers, err := s.queue.Workers(ctx); err == nil && len(workers) == 0 {
 			plan += " No worker is known, so the job waits until one starts."
 		}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,6 +24,12 @@ var jobActions = []action{
 	eachJob{
 		name: "retry", title: "Retry", past: "retried", states: []bullmq.State{bullmq.StateFailed, bullmq.StateCompleted},
 		fields: []field{{Name: "clear", Label: "Clear the attempts made", Kind: "check", Hint: "Otherwise a failed job has one more attempt."}},
+		says: func(s *subject) string {
+			if s.checked("clear") {
+				return "The attempts made are cleared."
+			}
+			return "A failed job has one more attempt, unless the attempts made are cleared."
+		},
 		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
 			options := &bullmq.RetryOptions{ResetAttemptsMade: s.checked("clear"), ResetAttemptsStarted: s.checked("clear")}
 			return func(ctx context.Context, job *bullmq.Job) error {
@@ -36,13 +43,24 @@ var jobActions = []action{
 	}.action(),
 	eachJob{
 		name: "promote", title: "Promote", past: "promoted", states: []bullmq.State{bullmq.StateDelayed},
+		note: "Promoted jobs are ready at once.",
 		prepare: func(*subject) (func(context.Context, *bullmq.Job) error, error) {
 			return func(ctx context.Context, job *bullmq.Job) error { return job.Promote(ctx) }, nil
 		},
 	}.action(),
 	eachJob{
-		name: "delay", title: "Change delay", past: "delayed", states: []bullmq.State{bullmq.StateDelayed},
+		name: "delay", title: "Change delay", verb: "Change the delay of", past: "delayed", states: []bullmq.State{bullmq.StateDelayed},
 		fields: []field{{Name: "delay", Label: "Run after", Kind: "text", Hint: "From now on, such as 90s, 5m, 1h30m or 2d; 0 for at once.", Required: true}},
+		says: func(s *subject) string {
+			switch delay, err := s.duration("delay", "the delay"); {
+			case err != nil || s.form.Get("delay") == "":
+				return ""
+			case delay == 0:
+				return "The new delay is 0: ready at once."
+			default:
+				return fmt.Sprintf("The new delay is %s, from now on.", formatAge(delay))
+			}
+		},
 		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
 			if s.form.Get("delay") == "" {
 				return nil, badRequest{errors.New("write after which time the job runs")}
@@ -52,10 +70,17 @@ var jobActions = []action{
 		},
 	}.action(),
 	eachJob{
-		name: "priority", title: "Change priority", past: "changed", states: []bullmq.State{bullmq.StateWaiting, bullmq.StatePrioritized, bullmq.StateDelayed, bullmq.StateWaitingChildren},
+		name: "priority", title: "Change priority", verb: "Change the priority of", past: "changed", states: []bullmq.State{bullmq.StateWaiting, bullmq.StatePrioritized, bullmq.StateDelayed, bullmq.StateWaitingChildren},
 		fields: []field{
 			{Name: "priority", Label: "Priority", Kind: "number", Value: "0", Hint: "Lower numbers run first, and 0, no priority, before all others.", Required: true},
 			{Name: "lifo", Label: "Before the other jobs of this priority", Kind: "check"},
+		},
+		says: func(s *subject) string {
+			text := fmt.Sprintf("The new priority is %s", cmp.Or(s.form.Get("priority"), "0"))
+			if s.checked("lifo") {
+				text += ", before the other jobs of this priority"
+			}
+			return text + "."
 		},
 		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
 			priority, err := s.whole("priority", "the priority")
@@ -75,6 +100,12 @@ var jobActions = []action{
 		name: "duplicate", title: "Duplicate", past: "duplicated",
 		fields: []field{{Name: "delay", Label: "Keep the delay", Kind: "check", Hint: "Otherwise the new job is ready at once."}},
 		note:   "The new job has the name, the data and the options of the other one, and an id of its own. It has no parent, no deduplication id and no scheduler.",
+		says: func(s *subject) string {
+			if s.checked("delay") {
+				return "It keeps the delay."
+			}
+			return "It is ready at once."
+		},
 		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
 			return func(ctx context.Context, job *bullmq.Job) error { return s.duplicate(ctx, job) }, nil
 		},
@@ -84,7 +115,13 @@ var jobActions = []action{
 		name: "cancel", title: "Cancel", past: "cancelled",
 		states: []bullmq.State{bullmq.StateActive, bullmq.StateWaiting, bullmq.StatePrioritized, bullmq.StateDelayed, bullmq.StateWaitingChildren},
 		fields: []field{{Name: "reason", Label: "Reason", Kind: "text", Hint: "It becomes part of the job's error."}},
-		note:   "A job that does not run fails when a worker fetches it. A worker of this SDK stops the handler of a job that runs; one of BullMQ needs a few lines of code for that.",
+		note:   "A job that does not run fails when a worker fetches it. A worker of this SDK stops the handler of a job that runs; one of BullMQ stops it only if its code looks for cancellations.",
+		says: func(s *subject) string {
+			if reason := s.form.Get("reason"); reason != "" {
+				return fmt.Sprintf("The reason is “%s”.", cut(reason, 200))
+			}
+			return ""
+		},
 		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
 			reason := s.form.Get("reason")
 			if len(reason) > 1000 {
@@ -92,8 +129,12 @@ var jobActions = []action{
 			}
 			return func(ctx context.Context, job *bullmq.Job) error {
 				outcome, err := s.queue.Cancel(ctx, job.ID, reason)
-				if err == nil && outcome == bullmq.CancelFinished {
+				switch {
+				case err != nil:
+				case outcome == bullmq.CancelFinished:
 					err = conflict{errors.New("the job has finished")}
+				case outcome == bullmq.CancelRunning:
+					s.requested++
 				}
 				return err
 			}, nil
@@ -102,6 +143,12 @@ var jobActions = []action{
 	eachJob{
 		name: "remove", title: "Remove", past: "removed", warn: "Removed jobs can’t be brought back.",
 		fields: []field{{Name: "keep", Label: "Keep the children", Kind: "check", Hint: "Otherwise the children in a flow are removed too, in all queues."}},
+		says: func(s *subject) string {
+			if s.checked("keep") {
+				return "Their children in a flow stay."
+			}
+			return "Their children in a flow are removed too, in all queues."
+		},
 		prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
 			options := &bullmq.RemoveOptions{KeepChildren: s.checked("keep")}
 			return func(ctx context.Context, job *bullmq.Job) error {
@@ -119,9 +166,12 @@ var jobActions = []action{
 // eachJob is an action that does the same with each of the selected jobs.
 type eachJob struct {
 	name, title, past string
+	verb              string // what the plan begins with; "" for the title
 	states            []bullmq.State
 	fields            []field
 	note, warn        string // note is a part of the plan
+	// says tells for the plan what the fields mean, such as the new priority. It may be nil.
+	says func(s *subject) string
 	// prepare reads the fields, and returns what to do with a job.
 	prepare func(s *subject) (func(ctx context.Context, job *bullmq.Job) error, error)
 }
@@ -140,7 +190,12 @@ func (e eachJob) plan(ctx context.Context, s *subject) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	plan = e.title + " " + plan
+	plan = cmp.Or(e.verb, e.title) + " " + plan
+	if e.says != nil {
+		if says := e.says(s); says != "" {
+			plan += " " + says
+		}
+	}
 	if e.note != "" {
 		plan += " " + e.note
 	}
@@ -205,17 +260,25 @@ func (s *subject) each(ctx context.Context, past string, do func(ctx context.Con
 		return "", err
 	}
 	if len(ids) == 1 && result.Failed[ids[0]] != nil {
-		return "", result.Failed[ids[0]]
+		return "", plain(result.Failed[ids[0]], s.name, ids[0])
 	}
 	if err != nil && (!isLate(ctx, err) || result.Done == 0 && len(result.Failed) == 0) {
 		return "", fmt.Errorf("%s %s: %w", number(result.Done, "job"), past, err)
 	}
-	text := fmt.Sprintf("%s %s.", number(result.Done, "job"), past)
+	text := fmt.Sprintf("%s %s.", number(result.Done-s.requested, "job"), past)
+	if s.requested > 0 {
+		requested := number(s.requested, "cancellation") + " requested: a worker of BullMQ stops only if its code looks for cancellations."
+		if result.Done == s.requested {
+			text = requested
+		} else {
+			text += " " + requested
+		}
+	}
 	if n := len(result.Failed); n > 0 {
 		text += fmt.Sprintf(" %s not %s.", number(n, "job"), past)
 		for _, id := range slices.Sorted(maps.Keys(result.Failed)) {
 			if len(s.Failed) < maxFailures {
-				s.Failed = append(s.Failed, failure{id, cut(result.Failed[id].Error(), 400)})
+				s.Failed = append(s.Failed, failure{id, cut(plain(result.Failed[id], s.name, id).Error(), 400)})
 			}
 		}
 	}
@@ -274,10 +337,12 @@ func (s *subject) search() (bullmq.JobSearch, error) {
 	if err := s.dashboard.maySearch(s.form.Get("data"), s.form.Get("error")); err != nil {
 		return bullmq.JobSearch{}, err
 	}
-	return bullmq.JobSearch{
+	search := bullmq.JobSearch{
 		States: []bullmq.State{state}, Name: s.form.Get("name"), Data: s.form.Get("data"), Error: s.form.Get("error"), After: s.form.Get("after"),
 		MaxRead: maxActed, MaxTime: s.dashboard.o.Timeout * 4 / 10,
-	}, nil
+	}
+	err := s.dashboard.setAge(&search, s.form.Get("older"), s.form.Get("newer"))
+	return search, err
 }
 
 // duplicate adds a job that is like another one.
@@ -342,7 +407,11 @@ func planEdit(ctx context.Context, s *subject) (string, error) {
 		}
 	}
 	plan, err := s.selected(ctx)
-	plan = "Replace the data of " + plan + " A handler that runs already keeps the data with which it has started."
+	plan = "Replace the data of " + plan
+	if data, err := compactJSON(s.form.Get("value")); err == nil && s.checked("sent") {
+		plan += fmt.Sprintf(" The new data has %s.", number(len(data), "byte"))
+	}
+	plan += " A handler that runs already keeps the data with which it has started."
 	if s.dashboard.o.Redact != nil {
 		plan += " The stored data is hidden. What you write replaces it whole."
 	}

@@ -141,6 +141,21 @@ var _ = Describe("Actions on jobs", func() {
 		Expect(state("2")).To(Equal(bullmq.StatePrioritized))
 	})
 
+	It("tell that the cancellation of a running job is a request, which the page of the job shows", func() {
+		add("paint", nil, nil)
+		add("paint", nil, nil)
+		s.redisText("LMOVE", "bull:orders:wait", "bull:orders:active", "RIGHT", "LEFT")
+		_, text := s.post("/queues/orders/actions/cancel", url.Values{"job": {"1"}, "reason": {"<b>late</b>"}})
+		Expect(text).To(ContainSubstring("1 cancellation requested: a worker of BullMQ stops only if its code looks for cancellations."))
+		Expect(text).NotTo(ContainSubstring("cancelled."))
+		Expect(s.page("/queues/orders/jobs/1")).To(ContainSubstring("A cancellation of the job is requested, with the reason “&lt;b&gt;late&lt;/b&gt;”."))
+		_, text = s.post("/queues/orders/actions/cancel", url.Values{"job": {"1", "2"}})
+		Expect(text).To(ContainSubstring("1 job cancelled. 1 cancellation requested: a worker of BullMQ"))
+		Expect(s.page("/queues/orders/jobs/2")).To(ContainSubstring("The job is cancelled. The next worker that fetches it fails it, without running it."))
+		_, text = s.get("/api/v1/queues/orders/jobs/2")
+		Expect(text).To(ContainSubstring(`"cancellation":""`))
+	})
+
 	It("cancel with a reason, and remove a parent with its children or without", func() {
 		add("paint", nil, nil)
 		_, text := s.post("/queues/orders/actions/cancel", url.Values{"job": {"1"}, "reason": {"out of paint"}})

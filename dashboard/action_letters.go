@@ -29,11 +29,21 @@ var letterActions = []action{{
 		}
 		switch {
 		case selection.reason != "" && selection.origin != "":
-			return fmt.Sprintf("Replay the dead letters of %s that failed in %s with the reason “%s”. %s", s.queue.Name(), cut(selection.origin, 80), selection.reason, effect), nil
+			most := min(counts.Reasons[selection.reason], counts.Queues[selection.origin])
+			return fmt.Sprintf("Replay the dead letters of %s that failed in %s with the reason “%s”, at most %s. %s", s.queue.Name(), cut(selection.origin, 80), selection.reason, formatCount(most), effect), nil
 		case selection.reason != "":
 			return fmt.Sprintf("Replay %s of %s with the reason “%s”. %s", number(counts.Reasons[selection.reason], "dead letter"), s.queue.Name(), selection.reason, effect), nil
 		case selection.origin != "":
 			return fmt.Sprintf("Replay %s of %s that failed in %s. %s", number(counts.Queues[selection.origin], "dead letter"), s.queue.Name(), cut(selection.origin, 80), effect), nil
+		}
+		hidden := 0
+		for queue, n := range counts.Queues {
+			if !s.mayReplay(queue) {
+				hidden += n
+			}
+		}
+		if hidden > 0 {
+			return fmt.Sprintf("Replay %s of %s. %s of jobs that failed in queues that you may not change stay. %s", number(counts.Total-hidden, "dead letter"), s.queue.Name(), formatCount(hidden), effect), nil
 		}
 		return fmt.Sprintf("Replay all %s of %s. %s", number(counts.Total, "dead letter"), s.queue.Name(), effect), nil
 	},
@@ -44,7 +54,7 @@ var letterActions = []action{{
 			replayed := 0
 			for _, id := range ids {
 				if err := s.replayOne(ctx, id); err != nil {
-					s.Failed = append(s.Failed, failure{id, err.Error()})
+					s.Failed = append(s.Failed, failure{id, cut(plain(err, s.name, id).Error(), 400)})
 					continue
 				}
 				replayed++

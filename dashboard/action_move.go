@@ -15,6 +15,12 @@ var moveJobs = eachJob{
 	states: []bullmq.State{bullmq.StateWaiting, bullmq.StatePrioritized, bullmq.StateDelayed, bullmq.StateFailed},
 	fields: []field{{Name: "to", Label: "To the queue", Kind: "text", Hint: "An existing queue. Failed jobs wait there to run again.", Required: true}},
 	note:   "Jobs of flows and of schedulers stay.",
+	says: func(s *subject) string {
+		if to := s.form.Get("to"); to != "" {
+			return fmt.Sprintf("They go to the queue %s.", cut(to, 80))
+		}
+		return ""
+	},
 	prepare: func(s *subject) (func(context.Context, *bullmq.Job) error, error) {
 		to := s.form.Get("to")
 		if to == "" {

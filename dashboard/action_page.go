@@ -34,7 +34,7 @@ type actionPage struct {
 type pair struct{ Name, Value string }
 
 // keptFields select jobs, dead letters or a scheduler.
-var keptFields = []string{"state", "name", "data", "error", "all", "scheduler", "reason", "origin", "after"}
+var keptFields = []string{"state", "name", "data", "error", "older", "newer", "all", "scheduler", "reason", "origin", "after"}
 
 // askAction shows what an action will do.
 func (d *Dashboard) askAction(w http.ResponseWriter, r *http.Request) error {

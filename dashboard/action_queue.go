@@ -1,11 +1,11 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,8 +13,10 @@ import (
 )
 
 // queueActions act on a whole queue.
-var queueActions = []action{
-	addAction,
+var queueActions = slices.Concat([]action{addAction}, pauseActions, limitActions, allActions)
+
+// pauseActions pause and resume a queue.
+var pauseActions = []action{
 	{
 		name: "pause", title: "Pause", on: onQueue,
 		plan: func(ctx context.Context, s *subject) (string, error) {
@@ -35,54 +37,17 @@ var queueActions = []action{
 			return s.name + " is no longer paused.", s.queue.Resume(ctx)
 		},
 	},
-	{
-		name: "concurrency", title: "Concurrency", on: onQueue,
-		fields: []field{{Name: "concurrency", Label: "Jobs at a time", Kind: "number", Hint: "Of all workers together; 0 for no limit."}},
-		values: func(ctx context.Context, s *subject) (map[string]string, error) {
-			n, err := s.queue.GlobalConcurrency(ctx)
-			return map[string]string{"concurrency": strconv.Itoa(n)}, err
-		},
-		plan: func(ctx context.Context, s *subject) (string, error) {
-			_, err := s.whole("concurrency", "the concurrency")
-			counts, err2 := s.counts(ctx)
-			return fmt.Sprintf("Limit how many jobs of %s run at a time, in all workers together. Now %s run. Running jobs are not stopped.", s.name, formatCount(counts[bullmq.StateActive])), errors.Join(err, err2)
-		},
-		do: setConcurrency,
-	},
-	{
-		name: "ratelimit", title: "Rate limit", on: onQueue,
-		fields: []field{
-			{Name: "max", Label: "Jobs", Kind: "number", Hint: "0 for no limit."},
-			{Name: "duration", Label: "In a period of", Kind: "text", Hint: "Such as 1s, 5m or 1h."},
-		},
-		values: func(ctx context.Context, s *subject) (map[string]string, error) {
-			limit, err := s.queue.GlobalRateLimit(ctx)
-			if err != nil || limit == nil {
-				return map[string]string{"max": "0"}, err
-			}
-			return map[string]string{"max": strconv.Itoa(limit.Max), "duration": limit.Duration.String()}, nil
-		},
-		plan: func(_ context.Context, s *subject) (string, error) {
-			if s.checked("sent") {
-				if _, _, err := s.rateLimit(); err != nil {
-					return "", err
-				}
-			}
-			return fmt.Sprintf("Limit how many jobs of %s start in a period, in all workers together. It replaces the limit that is stored. A worker with a limiter of its own keeps its own period, with this number of jobs.", s.name), nil
-		},
-		do: setRateLimit,
-	},
+}
+
+// allActions act on many jobs of a queue.
+var allActions = []action{
 	{
 		name: "retryall", title: "Retry all", on: onQueue,
 		fields: []field{
 			{Name: "state", Label: "State", Kind: "choice", Value: string(bullmq.StateFailed), Choices: []string{string(bullmq.StateFailed), string(bullmq.StateCompleted)}},
 			{Name: "clear", Label: "Clear the attempts made", Kind: "check", Hint: "Otherwise a failed job has one more attempt."},
 		},
-		plan: func(ctx context.Context, s *subject) (string, error) {
-			counts, err := s.counts(ctx)
-			return fmt.Sprintf("Move all failed jobs of %s, or all completed ones, back to waiting. %s failed, %s completed. They run again, without regard to their priority.", s.name, number(counts[bullmq.StateFailed], "job"), formatCount(counts[bullmq.StateCompleted])), err
-		},
-		do: retryAll,
+		plan: planRetryAll, do: retryAll,
 	},
 	{
 		name: "promoteall", title: "Promote all", on: onQueue,
@@ -104,7 +69,14 @@ var queueActions = []action{
 		fields: []field{{Name: "delayed", Label: "Remove delayed jobs too", Kind: "check"}},
 		plan: func(ctx context.Context, s *subject) (string, error) {
 			counts, err := s.counts(ctx)
-			return fmt.Sprintf("Remove the %s that wait in %s, prioritized ones too. %s stay, unless you remove them too. Running jobs and the next job of each scheduler stay.", number(ready(counts), "job"), s.name, number(counts[bullmq.StateDelayed], "delayed job")), err
+			plan := fmt.Sprintf("Remove the %s that wait in %s, prioritized ones too.", number(ready(counts), "job"), s.name)
+			delayed := number(counts[bullmq.StateDelayed], "delayed job")
+			if s.checked("delayed") {
+				plan += fmt.Sprintf(" Remove the %s too.", delayed)
+			} else {
+				plan += fmt.Sprintf(" %s stay, unless you remove them too.", delayed)
+			}
+			return plan + " Running jobs and the next job of each scheduler stay.", err
 		},
 		do: func(ctx context.Context, s *subject) (string, error) {
 			states := []bullmq.State{bullmq.StateWaiting, bullmq.StatePrioritized}
@@ -116,30 +88,7 @@ var queueActions = []action{
 			})
 		},
 	},
-	{
-		name: "clean", title: "Clean", on: onQueue, warn: "Removed jobs can’t be brought back.",
-		fields: []field{
-			{Name: "state", Label: "State", Kind: "choice", Value: string(bullmq.StateCompleted), Choices: cleanable},
-			{Name: "age", Label: "Older than", Kind: "text", Hint: "Since they finished, otherwise since they were added. Such as 5m, 1h or 7d; empty for any age."},
-			{Name: "limit", Label: "At most", Kind: "number", Value: "0", Hint: "Jobs to remove, the oldest first; 0 for all."},
-		},
-		plan: func(ctx context.Context, s *subject) (string, error) {
-			if s.checked("sent") {
-				if _, err := s.cleanOptions(); err != nil {
-					return "", err
-				}
-			}
-			counts, err := s.counts(ctx)
-			var parts []string
-			for _, state := range cleanable {
-				if n := counts[bullmq.State(state)]; n > 0 {
-					parts = append(parts, formatCount(n)+" "+state)
-				}
-			}
-			return fmt.Sprintf("Remove old jobs of a state of %s. Now it has %s.", s.name, anyOf(parts, "no jobs")), err
-		},
-		do: clean,
-	},
+	cleanAction,
 	{
 		name: "orphans", title: "Remove orphaned jobs", on: onQueue, warn: "Removed jobs can’t be brought back.",
 		plan: func(ctx context.Context, s *subject) (string, error) {
@@ -184,14 +133,6 @@ var queueActions = []action{
 		plan:   planObliterate, do: obliterate,
 	},
 }
-
-// cleanable are the states of the jobs that can be cleaned.
-var cleanable = func() (states []string) {
-	for _, state := range slices.Backward(shownStates) {
-		states = append(states, string(state))
-	}
-	return states
-}()
 
 // counts returns the numbers of jobs of each state.
 func (s *subject) counts(ctx context.Context) (map[bullmq.State]int, error) {
@@ -269,85 +210,41 @@ func (s *subject) partly(bounded context.Context, text string, err error) (strin
 	return text, err
 }
 
-func setConcurrency(ctx context.Context, s *subject) (string, error) {
-	n, err := s.whole("concurrency", "the concurrency")
-	if err != nil {
-		return "", err
-	}
-	if n == 0 {
-		return s.name + " has no global concurrency.", s.queue.RemoveGlobalConcurrency(ctx)
-	}
-	return fmt.Sprintf("At most %s of %s run at a time.", number(n, "job"), s.name), s.queue.SetGlobalConcurrency(ctx, n)
-}
-
-func (s *subject) rateLimit() (limit bullmq.Limiter, remove bool, err error) {
-	if limit.Max, err = s.whole("max", "the number of jobs"); err != nil || limit.Max == 0 {
-		return limit, true, err
-	}
-	if limit.Duration, err = s.duration("duration", "the period"); err == nil && limit.Duration == 0 {
-		err = badRequest{errors.New("write the period of the limit, such as 1s")}
-	}
-	return limit, false, err
-}
-
-func setRateLimit(ctx context.Context, s *subject) (string, error) {
-	limit, remove, err := s.rateLimit()
-	switch {
-	case err != nil:
-		return "", err
-	case remove:
-		return s.name + " has no global rate limit.", s.queue.RemoveGlobalRateLimit(ctx)
-	}
-	return fmt.Sprintf("At most %s of %s start in %s.", number(limit.Max, "job"), s.name, formatAge(limit.Duration)), s.queue.SetGlobalRateLimit(ctx, limit)
-}
-
-func retryAll(ctx context.Context, s *subject) (string, error) {
-	state := bullmq.State(s.form.Get("state"))
-	if state == "" {
-		state = bullmq.StateFailed
-	}
+// retriedState returns the state of the jobs that are to be retried.
+func (s *subject) retriedState() (bullmq.State, error) {
+	state := cmp.Or(bullmq.State(s.form.Get("state")), bullmq.StateFailed)
 	if state != bullmq.StateFailed && state != bullmq.StateCompleted {
 		return "", badRequest{fmt.Errorf("jobs are retried from failed or completed, not from %q", cut(string(state), 40))}
 	}
-	options := &bullmq.RetryJobsOptions{State: state, ResetAttemptsMade: s.checked("clear"), ResetAttemptsStarted: s.checked("clear")}
-	return s.until(ctx, "retried", []bullmq.State{state}, func(ctx context.Context) error { return s.queue.RetryJobs(ctx, options) })
+	return state, nil
 }
 
-func (s *subject) cleanOptions() (*bullmq.CleanOptions, error) {
-	o := &bullmq.CleanOptions{State: bullmq.State(s.form.Get("state"))}
-	var err error
-	if !slices.Contains(cleanable, string(o.State)) {
-		return nil, badRequest{fmt.Errorf("select one of the states %s", strings.Join(cleanable, ", "))}
-	}
-	if o.Grace, err = s.duration("age", "the age"); err != nil {
-		return nil, err
-	}
-	o.Limit, err = s.whole("limit", "the number of jobs")
-	return o, err
-}
-
-// cleanPage is how many jobs one call removes.
-const cleanPage = 5000
-
-func clean(ctx context.Context, s *subject) (string, error) {
-	o, err := s.cleanOptions()
+func planRetryAll(ctx context.Context, s *subject) (string, error) {
+	state, err := s.retriedState()
 	if err != nil {
 		return "", err
 	}
-	bounded, cancel := s.bounded(ctx)
-	defer cancel()
-	removed, limit := 0, o.Limit
-	for {
-		o.Limit = cleanPage
-		if limit > 0 {
-			o.Limit = min(cleanPage, limit-removed)
-		}
-		ids, err := s.queue.Clean(bounded, o)
-		removed += len(ids)
-		if err != nil || len(ids) < o.Limit || removed == limit {
-			return s.partly(bounded, fmt.Sprintf("%s removed.", number(removed, string(o.State)+" job")), err)
-		}
+	counts, err := s.counts(ctx)
+	if err != nil {
+		return "", err
 	}
+	plan := fmt.Sprintf("Move all %s of %s back to waiting. They run again, without regard to their priority.", number(counts[state], string(state)+" job"), s.name)
+	switch {
+	case s.checked("clear"):
+		plan += " Their attempts made are cleared."
+	case state == bullmq.StateFailed:
+		plan += " Each has one more attempt, unless its attempts made are cleared."
+	}
+	return plan, nil
+}
+
+func retryAll(ctx context.Context, s *subject) (string, error) {
+	state, err := s.retriedState()
+	if err != nil {
+		return "", err
+	}
+	options := &bullmq.RetryJobsOptions{State: state, ResetAttemptsMade: s.checked("clear"), ResetAttemptsStarted: s.checked("clear")}
+	return s.until(ctx, "retried", []bullmq.State{state}, func(ctx context.Context) error { return s.queue.RetryJobs(ctx, options) })
 }
 
 func planObliterate(ctx context.Context, s *subject) (string, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"html"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -48,6 +49,14 @@ var _ = Describe("Actions on a queue", func() {
 		return html.UnescapeString(text)
 	}
 
+	// check presses Check only.
+	check := func(action string, form url.Values) string {
+		GinkgoHelper()
+		asked := url.Values{"ask": {"1"}, "sent": {"1"}}
+		maps.Copy(asked, form)
+		return do(action, asked)
+	}
+
 	It("pause and resume it, and tell how many jobs wait", func() {
 		add(3, nil)
 		Expect(ask("pause")).To(ContainSubstring("Workers of orders start no more jobs. 3 jobs wait. The 0 that run end."))
@@ -63,8 +72,8 @@ var _ = Describe("Actions on a queue", func() {
 		Expect(orders.GlobalConcurrency(ctx)).To(Equal(3))
 		Expect(ask("concurrency")).To(ContainSubstring(`name="concurrency" value="3"`))
 		Expect(do("concurrency", url.Values{"concurrency": {"-1"}, "sent": {"1"}})).To(ContainSubstring("write a whole number"))
-		Expect(do("concurrency", url.Values{"concurrency": {"0"}})).To(ContainSubstring("orders has no global concurrency."))
-		Expect(orders.GlobalConcurrency(ctx)).To(Equal(0))
+		Expect(do("concurrency", url.Values{"concurrency": {""}})).To(ContainSubstring("orders has no global concurrency."))
+		Expect(orders.Meta(ctx)).To(HaveField("Concurrency", BeNil()))
 
 		Expect(do("ratelimit", url.Values{"max": {"10"}, "duration": {"1m"}})).To(ContainSubstring("At most 10 jobs of orders start in 1 m."))
 		Expect(orders.GlobalRateLimit(ctx)).To(Equal(&bullmq.Limiter{Max: 10, Duration: time.Minute}))
@@ -72,14 +81,46 @@ var _ = Describe("Actions on a queue", func() {
 		Expect(page).To(ContainSubstring(`name="max" value="10"`))
 		Expect(page).To(ContainSubstring(`name="duration" value="1m0s"`))
 		Expect(do("ratelimit", url.Values{"max": {"10"}})).To(ContainSubstring("write the period of the limit"))
-		Expect(do("ratelimit", url.Values{"max": {"0"}})).To(ContainSubstring("orders has no global rate limit."))
+		Expect(do("ratelimit", url.Values{"max": {"0"}})).To(ContainSubstring("leave the number empty for no limit"))
+		Expect(do("ratelimit", url.Values{"max": {"none"}})).To(ContainSubstring("orders has no global rate limit."))
 		Expect(orders.GlobalRateLimit(ctx)).To(BeNil())
+	})
+
+	It("stop it by a concurrency of 0, as the command and BullMQ do, and show that it is stopped", func() {
+		add(2, nil)
+		Expect(check("concurrency", url.Values{"concurrency": {"0"}})).To(ContainSubstring("Stop orders: no job starts, in all workers together, until the limit is changed or removed. 2 jobs wait. Now there is no limit."))
+		Expect(do("concurrency", url.Values{"concurrency": {"0"}})).To(ContainSubstring("No job of orders starts until the concurrency is changed or removed."))
+		Expect(orders.Meta(ctx)).To(HaveField("Concurrency", HaveValue(BeZero())))
+		Expect(s.page("/queues/orders")).To(ContainSubstring("stopped: concurrency 0"))
+		Expect(s.page("/")).To(ContainSubstring("stopped: concurrency 0"))
+		Expect(ask("concurrency")).To(And(ContainSubstring(`name="concurrency" value="0"`), ContainSubstring("Now the limit is 0, so that no job starts.")))
+		Expect(check("concurrency", url.Values{"concurrency": {"none"}})).To(ContainSubstring("Remove the limit of the jobs of orders that run at a time. Now the limit is 0"))
+		Expect(do("concurrency", nil)).To(ContainSubstring("write the concurrency, or none for no limit"), "a form without the field removes nothing")
+		Expect(do("concurrency", url.Values{"concurrency": {"none"}})).To(ContainSubstring("orders has no global concurrency."))
+		Expect(s.page("/queues/orders")).NotTo(ContainSubstring("stopped: concurrency 0"))
+	})
+
+	It("state before they act which value is set, and how many jobs they change", func() {
+		add(3, nil)
+		s.fail("orders", 3)
+		add(2, &bullmq.JobOptions{Delay: time.Hour})
+		Expect(check("concurrency", url.Values{"concurrency": {"7"}})).To(ContainSubstring("Let at most 7 jobs of orders run at a time, in all workers together. Now there is no limit."))
+		Expect(check("ratelimit", url.Values{"max": {"5"}, "duration": {"2m"}})).To(ContainSubstring("Let at most 5 jobs of orders start in 2 m"))
+		Expect(check("ratelimit", url.Values{"max": {""}})).To(ContainSubstring("Remove the limit of the jobs of orders that start in a period. Now there is no limit."))
+		Expect(check("retryall", url.Values{"state": {"failed"}, "clear": {"1"}})).To(ContainSubstring("Move all 3 failed jobs of orders back to waiting. They run again, without regard to their priority. Their attempts made are cleared."))
+		Expect(check("retryall", url.Values{"state": {"completed"}})).To(ContainSubstring("Move all 0 completed jobs of orders"))
+		Expect(check("drain", url.Values{"delayed": {"1"}})).To(ContainSubstring("Remove the 0 jobs that wait in orders, prioritized ones too. Remove the 2 delayed jobs too."))
+		Expect(check("delay", url.Values{"all": {"1"}, "state": {"delayed"}, "delay": {"5m"}})).To(ContainSubstring("Change the delay of 2 jobs of orders. The new delay is 5 m, from now on."))
+		Expect(check("priority", url.Values{"all": {"1"}, "state": {"delayed"}, "priority": {"9"}, "lifo": {"1"}})).To(ContainSubstring("Change the priority of 2 jobs of orders. The new priority is 9, before the other jobs of this priority."))
+		Expect(check("cancel", url.Values{"all": {"1"}, "state": {"delayed"}, "reason": {"no paint"}})).To(ContainSubstring("Cancel 2 jobs of orders. The reason is “no paint”."))
+		Expect(check("remove", url.Values{"all": {"1"}, "state": {"failed"}, "keep": {"1"}})).To(ContainSubstring("Remove 3 jobs of orders. Their children in a flow stay."))
+		Expect(check("add", url.Values{"name": {"glue"}, "data": {"[1]"}, "delay": {"5m"}})).To(ContainSubstring("Add a job “glue” with 3 bytes of data and a delay of 5 m to orders."))
 	})
 
 	It("retry all failed jobs and promote all delayed ones, also the next ones of schedulers", func() {
 		add(4, nil)
 		s.fail("orders", 4)
-		Expect(ask("retryall")).To(ContainSubstring("4 jobs failed, 0 completed."))
+		Expect(ask("retryall")).To(ContainSubstring("Move all 4 failed jobs of orders back to waiting."))
 		Expect(do("retryall", url.Values{"state": {"failed"}, "clear": {"1"}})).To(ContainSubstring("4 jobs retried."))
 		Expect(count(bullmq.StateWaiting)).To(Equal(4))
 		job, err := orders.Job(ctx, "1")
@@ -109,8 +150,20 @@ var _ = Describe("Actions on a queue", func() {
 	It("clean the jobs of a state by age and number", func() {
 		add(10, nil)
 		s.fail("orders", 10)
-		Expect(ask("clean")).To(ContainSubstring("Now it has 10 failed jobs."))
-		Expect(do("clean", url.Values{"state": {"failed"}, "age": {"1h"}})).To(ContainSubstring("0 failed jobs removed."))
+		Expect(ask("clean")).To(ContainSubstring("Remove 0 completed jobs of orders, of any age. Now the queue has 10 failed jobs."))
+		Expect(check("clean", url.Values{"state": {"failed"}})).To(ContainSubstring("Remove 10 failed jobs of orders, of any age."))
+		Expect(check("clean", url.Values{"state": {"failed"}, "age": {"1h"}})).To(ContainSubstring("Remove 0 failed jobs of orders that are older than 1 h."))
+		hourAgo := fmt.Sprint(time.Now().Add(-time.Hour).UnixMilli())
+		for _, id := range []string{"1", "2", "3"} {
+			s.redisText("ZADD", "bull:orders:failed", "XX", hourAgo, id)
+		}
+		Expect(check("clean", url.Values{"state": {"failed"}, "age": {"30m"}})).To(ContainSubstring("Remove 3 failed jobs of orders that are older than 30 m."))
+		Expect(check("clean", url.Values{"state": {"failed"}, "age": {"30m"}, "limit": {"2"}})).To(ContainSubstring("Remove 2 failed jobs of orders that are older than 30 m. It removes at most 2, the oldest first."))
+		add(5, nil)
+		_, err := orders.Add(ctx, "old", nil, &bullmq.JobOptions{Timestamp: time.Now().Add(-time.Hour)})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(check("clean", url.Values{"state": {"waiting"}, "age": {"30m"}})).To(ContainSubstring("Remove 1 waiting job of orders that are older than 30 m."))
+		Expect(do("clean", url.Values{"state": {"failed"}, "age": {"2h"}})).To(ContainSubstring("0 failed jobs removed."))
 		Expect(do("clean", url.Values{"state": {"failed"}, "limit": {"4"}})).To(ContainSubstring("4 failed jobs removed."))
 		Expect(do("clean", url.Values{"state": {"failed"}})).To(ContainSubstring("6 failed jobs removed."))
 		Expect(do("clean", url.Values{"state": {"done"}})).To(ContainSubstring("select one of the states"))

@@ -46,6 +46,7 @@ func (d *Dashboard) apiRoutes() {
 	read("/metrics", d.apiMetrics(d.fleetMetrics))
 	read("/routes", d.apiRoutesAndShards)
 	read("/schedulers", d.apiSchedulers(d.allSchedulers, "after"))
+	read("/search", d.apiSearch)
 	read("/server", d.apiServer)
 	read("/workers", d.apiWorkers)
 	read("/actions", d.apiActions)
@@ -278,7 +279,12 @@ func formValue(a action, name string, value json.RawMessage) ([]string, error) {
 		return []string{text}, err
 	case 't':
 		return []string{"1"}, nil
-	case 'f', 'n':
+	case 'n':
+		if kind == "number" {
+			return []string{""}, nil // none
+		}
+		return nil, nil
+	case 'f':
 		return nil, nil
 	case '[':
 		if name != "job" && name != "id" {
@@ -309,7 +315,7 @@ func (a action) selectors() []string {
 	switch a.on {
 	case onQueue:
 	case onJobs:
-		names = []string{"job", "id", "all", "state", "name", "data", "error", "after"}
+		names = []string{"job", "id", "all", "state", "name", "data", "error", "older", "newer", "after"}
 	case onLetters:
 		names = []string{"job", "id", "all", "reason", "origin"}
 	default:

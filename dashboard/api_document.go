@@ -79,6 +79,8 @@ func documentSelector(name string) map[string]any {
 		return map[string]any{"type": "boolean", "description": "All, or all jobs of the state that match name, data and error."}
 	case "state":
 		return map[string]any{"enum": shownStates, "description": "The state of the jobs, if all are selected."}
+	case "older", "newer":
+		return map[string]any{"type": "string", "description": "The jobs are " + name + " than this, such as 5m, 1h or 7d: since they finished, if all jobs of the state have, otherwise since they were added."}
 	case "reason":
 		return map[string]any{"type": "string", "description": "The beginning of the reason of the dead letters."}
 	case "origin":
@@ -99,6 +101,9 @@ func documentField(f field) map[string]any {
 		property["type"] = "boolean"
 	case "number":
 		property["type"], property["minimum"] = "integer", 0
+		if f.None {
+			property["type"] = []string{"integer", "null"}
+		}
 	case "choice":
 		property["enum"] = f.Choices
 	default:

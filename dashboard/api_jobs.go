@@ -31,6 +31,7 @@ type apiJob struct {
 	Stalled         int               `json:"stalledCounter"`
 	FailedReason    string            `json:"failedReason,omitempty"`
 	StackTrace      []string          `json:"stacktrace,omitempty"`
+	Cancellation    *string           `json:"cancellation,omitempty"` // reason of one that was requested
 	ProcessedBy     string            `json:"processedBy,omitempty"`
 	ParentKey       string            `json:"parentKey,omitempty"`
 	Scheduler       string            `json:"repeatJobKey,omitempty"`
@@ -64,6 +65,9 @@ func (d *Dashboard) jobJSON(r *http.Request, queue string, job *bullmq.Job, stat
 		Timestamp: unixMillis(job.Timestamp), ProcessedOn: unixMillis(job.ProcessedOn), FinishedOn: unixMillis(job.FinishedOn), Delay: job.Delay.Milliseconds(), Priority: job.Priority,
 		AttemptsMade: job.AttemptsMade, AttemptsStarted: job.AttemptsStarted, Stalled: job.StalledCounter, FailedReason: cut(job.FailedReason, min(longest, longestPart)),
 		ProcessedBy: cut(job.ProcessedBy, 1000), ParentKey: text(d.parent(r, job)), Scheduler: text(job.SchedulerID), Deduplication: text(job.DeduplicationID),
+	}
+	if reason := d.cancellation(queue, job); reason != nil {
+		j.Cancellation = new(cut(*reason, 1000))
 	}
 	cuts := cuts{longest: longest}
 	for _, v := range []struct {
@@ -109,7 +113,10 @@ func (d *Dashboard) apiJobs(r *http.Request) (any, error) {
 		}
 		search.States = append(search.States, bullmq.State(name))
 	}
-	var err error
+	err := d.setAge(&search, query.Get("older"), query.Get("newer"))
+	if err != nil {
+		return nil, err
+	}
 	if search.Limit, err = bound(r, "limit", jobsPerPage, 200); err != nil {
 		return nil, err
 	}

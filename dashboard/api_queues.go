@@ -15,7 +15,7 @@ type apiQueue struct {
 	Ages         map[string]int `json:"ages"`
 	Paused       bool           `json:"paused"`
 	LimitedFor   int64          `json:"limitedFor"`
-	Concurrency  int            `json:"concurrency"`
+	Concurrency  *int           `json:"concurrency"`
 	RateLimit    *apiLimit      `json:"rateLimit"`
 	Workers      int            `json:"workers"`
 	Stuck        bool           `json:"stuck"`
@@ -33,7 +33,7 @@ type apiLimit struct {
 func (d *Dashboard) queueJSON(row queueRow) apiQueue {
 	q := apiQueue{
 		Name: row.Name, URL: d.link("api", "v1", "queues", row.Name), Counts: map[string]int{}, Ages: map[string]int{}, Paused: row.Paused,
-		LimitedFor: row.LimitedFor.Milliseconds(), Concurrency: row.Concurrency, Workers: row.Workers, Stuck: row.Stuck(), Added: row.Added,
+		LimitedFor: row.LimitedFor.Milliseconds(), Workers: row.Workers, Stuck: row.Stuck(), Added: row.Added,
 		Completed: orEmpty(row.Completed.Points), Failed: orEmpty(row.Failed.Points),
 	}
 	if row.Err != nil {
@@ -45,6 +45,9 @@ func (d *Dashboard) queueJSON(row queueRow) apiQueue {
 		if age, ok := row.Ages[state]; ok {
 			q.Ages[string(state)] = int(age.Milliseconds())
 		}
+	}
+	if row.Concurrency > 0 || row.Stopped {
+		q.Concurrency = &row.Concurrency
 	}
 	if row.LimitMax > 0 {
 		q.RateLimit = &apiLimit{row.LimitMax, row.LimitDuration.Milliseconds()}

@@ -169,7 +169,7 @@ var _ = Describe("The JSON API", func() {
 		Expect(reply["actions"]).To(ContainElement(HaveKeyWithValue("name", "retry")))
 		a.call("GET", "/api/v1/openapi.json", nil)
 		for _, path := range []string{
-			"/routes", "/queues/orders/routes", "/metrics", "/queues/orders/metrics", "/server", "/schedulers", "/queues/orders/schedulers/hourly", "/queues/orders/jobs/1/flow",
+			"/search?q=paint", "/routes", "/queues/orders/routes", "/metrics", "/queues/orders/metrics", "/server", "/schedulers", "/queues/orders/schedulers/hourly", "/queues/orders/jobs/1/flow",
 		} {
 			status, reply := a.call("GET", "/api/v1"+path, nil)
 			Expect(status).To(Equal(200), "%s %v", path, reply)
@@ -200,6 +200,16 @@ var _ = Describe("The JSON API", func() {
 			act(action, object{})
 		}
 		act("concurrency", object{"concurrency": 3})
+		_, reply = a.call("GET", "/api/v1/queues/orders", nil)
+		Expect(reply).To(HaveKeyWithValue("concurrency", 3.0))
+		Expect(act("concurrency", object{"concurrency": 0})).To(HaveKeyWithValue("done", "No job of orders starts until the concurrency is changed or removed."))
+		_, reply = a.call("GET", "/api/v1/queues/orders", nil)
+		Expect(reply).To(HaveKeyWithValue("concurrency", 0.0))
+		for _, none := range []any{nil, "none"} {
+			Expect(act("concurrency", object{"concurrency": none})).To(HaveKeyWithValue("done", "orders has no global concurrency."))
+		}
+		_, reply = a.call("GET", "/api/v1/queues/orders", nil)
+		Expect(reply).To(HaveKeyWithValue("concurrency", BeNil()))
 		act("ratelimit", object{"max": 3, "duration": "1m"})
 		act("retryall", object{"state": "failed"})
 		act("clean", object{"state": "completed", "age": "1d", "limit": 10})

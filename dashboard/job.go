@@ -28,6 +28,7 @@ type jobPage struct {
 	Children bullmq.DependencyCounts
 	Parent   string
 	Letter   *bullmq.DeadLetter // nil if the job is none
+	Cancel   *string            // reason of a cancellation that was requested, which may be ""; nil if there is none
 }
 
 // live updates the page of a running job each second, because a line of its log is no event.
@@ -88,6 +89,7 @@ func (d *Dashboard) job(r *http.Request) (any, error) {
 	if d.o.Redact == nil {
 		page.Percent, page.HasBar = percent(job.Progress)
 	}
+	page.Cancel = d.cancellation(m.queue, m.job)
 	if letter, isLetter := job.DeadLetter(); isLetter {
 		page.Letter = &letter
 	}
@@ -119,6 +121,17 @@ func (d *Dashboard) readJob(r *http.Request) (*jobModel, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// cancellation returns the reason of the cancellation of a job that has not ended, as it may be
+// shown; nil if it is not cancelled. The reason may be "".
+func (d *Dashboard) cancellation(queue string, job *bullmq.Job) *string {
+	reason, isCancel := strings.CutPrefix(job.DeferredFailure, "cancelled")
+	if !isCancel || !job.FinishedOn.IsZero() || reason != "" && !strings.HasPrefix(reason, ": ") {
+		return nil
+	}
+	reason = d.redactedText(queue, job, strings.TrimPrefix(reason, ": "))
+	return &reason
 }
 
 // value returns a value of a job that shownJob has returned.

@@ -23,6 +23,7 @@ type metricsPage struct {
 	Jobs    int  // number of jobs that Waits and Runs are of
 	More    bool // there are older jobs in the range that were not read
 	Unknown int  // number of jobs without times
+	Retried int  // number of jobs with more than one attempt, of which the wait is not known
 	Names   []nameMetrics
 	Queues  []queueRow // those with the most jobs, on the page of all queues
 }
@@ -220,7 +221,12 @@ func (p *metricsPage) time(timings *bullmq.QueueTimings) {
 			byName[job.Name] = &durations{}
 		}
 		for _, all := range []*durations{byBucket[b], byName[job.Name]} {
-			all.waits, all.runs = append(all.waits, job.Wait), append(all.runs, job.Run)
+			if all.runs = append(all.runs, job.Run); job.AttemptsMade <= 1 { // that of others would include the earlier attempts
+				all.waits = append(all.waits, job.Wait)
+			}
+		}
+		if job.AttemptsMade > 1 {
+			p.Retried++
 		}
 		if job.State == bullmq.StateFailed {
 			failed[job.Name]++

@@ -56,6 +56,20 @@ var _ = Describe("The metrics of a queue", func() {
 		Expect(response.StatusCode).To(Equal(http.StatusBadRequest))
 	})
 
+	It("leave out the wait of jobs that were retried, and say so", func() {
+		s := open(nil)
+		s.queue("orders")
+		minute := time.Now().Truncate(time.Minute).Add(-3 * time.Minute)
+		for _, id := range []string{"a", "b", "c"} {
+			s.finishedJob("orders", id, "paint", 500*time.Millisecond, 50*time.Millisecond, minute)
+		}
+		s.finishedJob("orders", "again", "paint", 20*time.Minute, 50*time.Millisecond, minute)
+		s.redisText("HSET", "bull:orders:again", "atm", "2")
+		text := s.page("/queues/orders/metrics")
+		Expect(text).To(MatchRegexp(`<th scope="row">paint</th><td class="number">4</td><td class="number">0</td><td class="number">500 ms</td><td class="number">500 ms</td><td class="number">500 ms</td>`))
+		Expect(text).To(ContainSubstring("The time from ready to start leaves out 1 job with more than one attempt"))
+	})
+
 	It("show the counts of workers in the minutes to which they belong, also of an idle queue", func() {
 		s := open(nil)
 		s.queue("orders")

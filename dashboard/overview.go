@@ -47,7 +47,7 @@ type queueGroup struct {
 	Link   string // address of the page of the group
 	Queues []queueRow
 	Sum    queueRow
-	Paused, Limited, Stuck,
+	Paused, Stopped, Limited, Stuck,
 	Unread int // numbers of queues
 }
 
@@ -69,7 +69,7 @@ var onlyQueues = []struct {
 	{"jobs", "With jobs to do", func(q queueRow) bool { return q.Counts[bullmq.StateActive]+q.ready() > 0 }},
 	{"failed", "With failed jobs", func(q queueRow) bool { return q.Counts[bullmq.StateFailed] > 0 }},
 	{"paused", "Paused", func(q queueRow) bool { return q.Paused }},
-	{"limited", "Limited", func(q queueRow) bool { return q.LimitedFor > 0 || q.LimitMax > 0 || q.Concurrency > 0 }},
+	{"limited", "Limited", func(q queueRow) bool { return q.LimitedFor > 0 || q.LimitMax > 0 || q.Concurrency > 0 || q.Stopped }},
 	{"stuck", "Without workers", func(q queueRow) bool { return q.Stuck() }},
 }
 
@@ -292,7 +292,7 @@ func (g *queueGroup) add(row queueRow) {
 	now := time.Now()
 	s.Completed, s.Failed = bullmq.QueueMetrics{Until: now, Points: addPoints(s.Completed.Points, row.Done())}, bullmq.QueueMetrics{Until: now, Points: addPoints(s.Failed.Points, row.Lost())}
 	s.FailureRatio = ratio(sum(s.Done()), sum(s.Lost()))
-	for of, has := range map[*int]bool{&g.Paused: row.Paused, &g.Limited: row.LimitedFor > 0, &g.Stuck: row.Stuck(), &g.Unread: row.Err != nil} {
+	for of, has := range map[*int]bool{&g.Paused: row.Paused, &g.Stopped: row.Stopped, &g.Limited: row.LimitedFor > 0, &g.Stuck: row.Stuck(), &g.Unread: row.Err != nil} {
 		if has {
 			*of++
 		}
@@ -363,9 +363,10 @@ func (r queueRow) ready() int {
 	return r.Counts[bullmq.StateWaiting] + r.Counts[bullmq.StatePrioritized]
 }
 
-// Stuck reports whether jobs are ready and nobody works on them.
+// Stuck reports whether jobs are ready and nobody works on them. Dead letters wait for a person,
+// not for a worker.
 func (r queueRow) Stuck() bool {
-	return r.Err == nil && r.ready() > 0 && r.Workers == 0 && !r.Paused
+	return r.Err == nil && r.ready() > 0 && r.Workers == 0 && !r.Paused && !r.DeadLetters
 }
 
 func sum(numbers []int) (total int) {

@@ -3,9 +3,12 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
@@ -13,11 +16,13 @@ import (
 // queuePage is what the page of a queue shows.
 type queuePage struct {
 	queueRow
-	State  bullmq.State
+	State  bullmq.State // allStates for all
 	Search bullmq.JobSearch
-	Jobs   []jobRow
-	Read   int
-	Next   string // address of the next page
+	// Older and Newer bound the age of the jobs, such as 1h.
+	Older, Newer string
+	Jobs         []jobRow
+	Read         int
+	Next         string // address of the next page
 	// HiddenData and HiddenErrors mean that these are redacted, and can't be searched.
 	HiddenData, HiddenErrors bool
 }
@@ -31,7 +36,52 @@ type jobRow struct {
 	Data  string
 }
 
-const jobsPerPage = 50
+const (
+	jobsPerPage = 50
+	// allStates is the tab with the jobs of all states.
+	allStates bullmq.State = "all"
+)
+
+// Finished reports whether the jobs of the page have finished, so that it shows when.
+func (p *queuePage) Finished() bool { return isFinal(p.State) }
+
+// All reports whether the page shows the jobs of all states.
+func (p *queuePage) All() bool { return p.State == allStates }
+
+// Total returns the number of jobs in all states.
+func (p *queuePage) Total() int { return p.jobs() }
+
+// Filtered reports whether the page shows only jobs that match something.
+func (p *queuePage) Filtered() bool {
+	return p.Search.Name != "" || p.Search.Data != "" || p.Search.Error != "" || p.Older != "" || p.Newer != ""
+}
+
+func isFinal(state bullmq.State) bool {
+	return state == bullmq.StateCompleted || state == bullmq.StateFailed
+}
+
+// setAge sets the times that bound a search to jobs that are older or newer than some ages. The
+// age counts from the end of the jobs, if all of the states of the search have finished, otherwise
+// from the add.
+func (d *Dashboard) setAge(search *bullmq.JobSearch, older, newer string) error {
+	from, to := &search.AddedAfter, &search.AddedBefore
+	if len(search.States) > 0 && !slices.ContainsFunc(search.States, func(state bullmq.State) bool { return !isFinal(state) }) {
+		from, to = &search.FinishedAfter, &search.FinishedBefore
+	}
+	for _, bound := range []struct {
+		text, label string
+		to          *time.Time
+	}{{older, "older than", to}, {newer, "newer than", from}} {
+		age, err := parseAge(bound.text)
+		if err != nil {
+			return badRequest{fmt.Errorf("%s: %w", bound.label, err)}
+		}
+		if strings.TrimSpace(bound.text) != "" {
+			*bound.to = d.o.Now().Add(-age)
+		}
+	}
+	return nil
+}
 
 // open opens the queue of a request, for reading. The caller closes it.
 func (d *Dashboard) open(r *http.Request) (*bullmq.Queue, error) {
@@ -101,12 +151,19 @@ func (d *Dashboard) queue(r *http.Request) (any, error) {
 	if page.State == "" {
 		page.State = busiest(summaries[0])
 	}
-	if !slices.Contains(shownStates, page.State) {
+	if !page.All() && !slices.Contains(shownStates, page.State) {
 		return nil, badRequest{errors.New("there is no state " + cut(string(page.State), 80))}
 	}
 	page.Search = bullmq.JobSearch{
-		States: []bullmq.State{page.State}, Name: r.FormValue("name"), Data: r.FormValue("data"), Error: r.FormValue("error"),
+		Name: r.FormValue("name"), Data: r.FormValue("data"), Error: r.FormValue("error"),
 		Limit: jobsPerPage, After: r.FormValue("after"), MaxTime: d.o.Timeout / 4,
+	}
+	if page.Search.States = shownStates; !page.All() {
+		page.Search.States = []bullmq.State{page.State}
+	}
+	page.Older, page.Newer = r.FormValue("older"), r.FormValue("newer")
+	if err := d.setAge(&page.Search, page.Older, page.Newer); err != nil {
+		return nil, err
 	}
 	page.HiddenData, page.HiddenErrors = d.o.Redact != nil, d.o.RedactText != nil
 	if err := d.maySearch(page.Search.Data, page.Search.Error); err != nil {
@@ -126,7 +183,7 @@ func (d *Dashboard) queue(r *http.Request) (any, error) {
 	}
 	if found.Next != "" {
 		query := url.Values{"state": {string(page.State)}, "after": {found.Next}}
-		for name, value := range map[string]string{"name": page.Search.Name, "data": page.Search.Data, "error": page.Search.Error} {
+		for name, value := range map[string]string{"name": page.Search.Name, "data": page.Search.Data, "error": page.Search.Error, "older": page.Older, "newer": page.Newer} {
 			if value != "" {
 				query.Set(name, value)
 			}

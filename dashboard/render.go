@@ -93,8 +93,23 @@ func isConflict(err error) bool {
 
 func (e badRequest) Unwrap() error { return e.error }
 
+// plain returns the error of a job or a scheduler that does not exist as its user should read it.
+func plain(err error, queue, id string) error {
+	switch {
+	case errors.As(err, new(notFound)):
+	case errors.Is(err, bullmq.ErrJobNotFound) && id == "":
+		return notFound{"there is no such job in " + cut(queue, 80)}
+	case errors.Is(err, bullmq.ErrJobNotFound):
+		return notFound{"there is no job " + cut(id, 80) + " in " + cut(queue, 80)}
+	case errors.Is(err, bullmq.ErrSchedulerNotFound):
+		return notFound{"there is no such scheduler in " + cut(queue, 80)}
+	}
+	return err
+}
+
 // fail shows an error.
 func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, status int, err error) {
+	err = plain(err, r.PathValue("queue"), r.PathValue("job"))
 	if d.isAPI(r) {
 		failJSON(w, status, err)
 		return

@@ -14,6 +14,7 @@ const livePath = "/live"
 // routes registers the addresses of the dashboard.
 func (d *Dashboard) routes() {
 	d.page("/{$}", "overview", d.overview)
+	d.page("/search", "search", d.searchJobs)
 	d.page("/queues/{queue}", "queue", d.sharing(d.queue))
 	d.page("/queues/{queue}/jobs/{job}", "job", d.job)
 	d.page("/metrics", "metrics", d.fleetMetrics)

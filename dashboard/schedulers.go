@@ -247,6 +247,11 @@ func (d *Dashboard) scheduler(r *http.Request) (any, error) {
 	return page, err
 }
 
+// NameQuery returns the query of the page of the queue that shows the jobs with the scheduler's name.
+func (p *schedulerPage) NameQuery() string {
+	return url.Values{"state": {string(allStates)}, "name": {p.Name}}.Encode()
+}
+
 // readNext reads the job of the next run, and sets the next times.
 func (p *schedulerPage) readNext(ctx context.Context, queue *bullmq.Queue) (err error) {
 	p.NextJob, p.NextState, err = queue.JobAndState(ctx, runID(p.Scheduler, p.Next.UnixMilli()))

@@ -49,7 +49,7 @@ var deeds = []deed{
 		check: func(w *world, queue string) {
 			Expect(w.queue(queue).GlobalRateLimit(w.ctx)).To(HaveValue(Equal(bullmq.Limiter{Max: 10, Duration: 2 * time.Second})))
 		}},
-	{action: "retryall", button: "Retry all", prepare: func(w *world, queue string) string { return failures(w, queue, "") }, plan: "2 jobs failed", done: "2 jobs retried", check: has(bullmq.StateCompleted, 2)},
+	{action: "retryall", button: "Retry all", prepare: func(w *world, queue string) string { return failures(w, queue, "") }, plan: "2 failed jobs", done: "2 jobs retried", check: has(bullmq.StateCompleted, 2)},
 	{action: "promoteall", button: "Promote all", prepare: withJobs(bullmq.JobOptions{Delay: time.Hour}), plan: "2 delayed jobs", done: "2 jobs promoted", check: has(bullmq.StateWaiting, 2)},
 	{action: "drain", button: "Drain", prepare: withJobs(bullmq.JobOptions{}), plan: "Remove the 2 jobs", done: "2 jobs removed", check: has(bullmq.StateWaiting, 0)},
 	{action: "clean", button: "Clean", prepare: withJobs(bullmq.JobOptions{Delay: time.Hour}), fill: []string{"State", "delayed"}, plan: "2 delayed", done: "2 delayed jobs removed", check: has(bullmq.StateDelayed, 0)},
@@ -60,11 +60,11 @@ var deeds = []deed{
 
 	{action: "retry", button: "Retry", prepare: func(w *world, queue string) string { return failures(w, queue, "1") }, plan: "Retry the job 1", done: "1 job retried", check: has(bullmq.StateCompleted, 1)},
 	{action: "promote", button: "Promote", prepare: oneJob(bullmq.JobOptions{Delay: time.Hour}), plan: "Promote the job 1", done: "1 job promoted", check: has(bullmq.StateWaiting, 1)},
-	{action: "delay", button: "Change delay", prepare: oneJob(bullmq.JobOptions{Delay: time.Hour}), fill: []string{"Run after", "2d"}, plan: "Change delay", done: "1 job delayed",
+	{action: "delay", button: "Change delay", prepare: oneJob(bullmq.JobOptions{Delay: time.Hour}), fill: []string{"Run after", "2d"}, plan: "Change the delay", done: "1 job delayed",
 		check: func(w *world, queue string) {
 			Expect(w.queue(queue).CountDelayedBefore(w.ctx, time.Now().Add(47*time.Hour))).To(BeZero())
 		}},
-	{action: "priority", button: "Change priority", prepare: oneJob(bullmq.JobOptions{}), fill: []string{"Priority", "5"}, plan: "Change priority", done: "1 job changed", check: has(bullmq.StatePrioritized, 1)},
+	{action: "priority", button: "Change priority", prepare: oneJob(bullmq.JobOptions{}), fill: []string{"Priority", "5"}, plan: "Change the priority", done: "1 job changed", check: has(bullmq.StatePrioritized, 1)},
 	{action: "edit", button: "Edit data", prepare: oneJob(bullmq.JobOptions{}), fill: []string{"Data", `{"color": "blue"}`}, plan: "", done: "data",
 		check: func(w *world, queue string) {
 			job, err := w.queue(queue).Job(w.ctx, "1")
