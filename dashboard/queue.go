@@ -48,6 +48,14 @@ func (p *queuePage) Finished() bool { return isFinal(p.State) }
 // All reports whether the page shows the jobs of all states.
 func (p *queuePage) All() bool { return p.State == allStates }
 
+// OneState returns the state of all jobs of the page; "" if they have several.
+func (p *queuePage) OneState() bullmq.State {
+	if p.All() {
+		return ""
+	}
+	return p.State
+}
+
 // Total returns the number of jobs in all states.
 func (p *queuePage) Total() int { return p.jobs() }
 
