@@ -50,7 +50,7 @@ test-fast: redis ## run the quick tests of the SDK without Node: under a minute
 
 .PHONY: test-long
 test-long: redis node ## run in full, and without the race detector, the specs that make test shortens
-	BULLMQ_LONG=1 go test -count=1 -timeout 8m ./internal/cron ./interop/tests -ginkgo.focus 'ompared with' $(FLAGS)
+	BULLMQ_LONG=1 go test -count=1 -timeout 8m ./internal/cron ./interop/tests ./bullmqhttp -ginkgo.focus 'ompared with|job for each request' $(FLAGS)
 
 .PHONY: spec
 spec: PACKAGES := $(if $(filter file,$(origin PACKAGES)),./bullmq,$(PACKAGES))
