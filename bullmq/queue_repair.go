@@ -21,7 +21,8 @@ func (q *Queue) repairer() (backend.Repairer, error) {
 // FindOrphanedJobs returns the ids of jobs that have a hash or related keys but are in
 // no state of the queue. An interrupted Obliterate, or clients of different versions, may
 // leave such jobs. The jobs of [Queue.FindStrandedJobs] are among them. It scans all keys
-// of the server.
+// of the server. The states and the keys of a job are read at the same moment, so jobs that
+// run or are removed meanwhile are not found.
 //
 // As in BullMQ, a job is not found if a scheduler has the same id. A job with the id 0 or 1
 // is not found while the queue has a marker of that name.

@@ -30,8 +30,8 @@ func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// RemoveOrphanedJobs returns the ids, among those given, of jobs that are in no state of
-// the queue. If remove is set, it deletes their keys.
+// RemoveOrphanedJobs returns the ids, among those given, of jobs that have keys and are in no
+// state of the queue. If remove is set, it deletes their keys.
 func (q *Store) RemoveOrphanedJobs(ctx context.Context, ids []string, remove bool) ([]string, error) {
 	return q.strings(ctx, removeOrphanedJobs, append([]string{q.base, flag(remove)}, ids...)...)
 }

@@ -12,8 +12,8 @@ type Repairer interface {
 	// and returns those of the queue. next is 0 after the last key. A key may be
 	// returned more than once.
 	ScanKeys(ctx context.Context, cursor uint64, count int) (keys []string, next uint64, err error)
-	// RemoveOrphanedJobs returns those of the given ids that are in no state of the queue.
-	// If remove is set, it deletes their keys.
+	// RemoveOrphanedJobs returns those of the given ids that have keys and are in no state of
+	// the queue, all at the time of the call. If remove is set, it deletes their keys.
 	RemoveOrphanedJobs(ctx context.Context, ids []string, remove bool) ([]string, error)
 	// StrandedJobs returns those of the given jobs that have not finished and are in no
 	// state of the queue. If putBack is set, they become ready, each in front of the

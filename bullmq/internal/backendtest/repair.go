@@ -75,6 +75,14 @@ func (s *suite) repair() {
 			Expect(s.Store.Counts(s.ctx, backend.Active, backend.Completed, backend.Waiting, backend.Delayed, backend.Prioritized)).To(Equal([]int{1, 1, 1, 1, 1}))
 		})
 
+		ginkgo.It("finds no job that was removed after its keys were scanned", func() {
+			s.add(named("gone"))
+			Expect(s.Store.Remove(s.ctx, "gone", false)).To(Equal(backend.Removed))
+			for _, remove := range []bool{false, true} {
+				Expect(repairer.RemoveOrphanedJobs(s.ctx, []string{"gone", "never"}, remove)).To(BeEmpty())
+			}
+		})
+
 		ginkgo.It("finds unfinished jobs that are in no state, and leaves them", func() {
 			ids := strand(named("a"), prioritized("p", 1))
 			s.add(named("waits"))

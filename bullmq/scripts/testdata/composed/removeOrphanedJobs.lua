@@ -32,10 +32,15 @@ local function isInAnyState(base, jobId)
   end
   return call('SISMEMBER', KEYS[9], jobId) == 1
 end
+local function hasKeys(jobKey)
+  return call('EXISTS', jobKey, jobKey .. ':lock', jobKey .. ':logs', jobKey .. ':dependencies', jobKey .. ':processed',
+    jobKey .. ':failed', jobKey .. ':unsuccessful') > 0
+end
 local orphans = {}
 for i = rest, #ARGV do
   local jobId = ARGV[i]
-  if not (isInAnyState(base, jobId) or call('ZSCORE', KEYS[10], jobId) or call('ZSCORE', KEYS[11], jobId)) then
+  if not (isInAnyState(base, jobId) or call('ZSCORE', KEYS[10], jobId) or call('ZSCORE', KEYS[11], jobId))
+    and hasKeys(base .. jobId) then
     orphans[#orphans + 1] = jobId
     if delete == '1' then
       deleteJob(base .. jobId)
