@@ -99,9 +99,9 @@ var allActions = []action{
 				return "", err
 			}
 			stranded, err := s.queue.FindStrandedJobs(ctx)
-			plan := fmt.Sprintf("Remove %s of %s that are in no state%s. To find them, all keys of the server are scanned.", number(len(ids), "job"), s.name, someOf(ids))
+			plan := fmt.Sprintf("Remove %s of %s%s. Orphaned jobs are in no state. To find them, all keys of the server are scanned.", number(len(ids), "orphaned job"), s.name, someOf(ids))
 			if len(stranded) > 0 {
-				plan += fmt.Sprintf(" %s of them have not finished, and can be repaired instead.", formatCount(len(stranded)))
+				plan += fmt.Sprintf(" Among them: %s, which can be repaired instead.", number(len(stranded), "unfinished job"))
 			}
 			return plan, err
 		},
@@ -118,7 +118,7 @@ var allActions = []action{
 			ctx, cancel := s.bounded(ctx)
 			defer cancel()
 			ids, err := s.queue.FindStrandedJobs(ctx)
-			return fmt.Sprintf("Make %s of %s ready that have not finished and are in no state%s. To find them, all keys of the server are scanned. First make sure that no client of BullMQ 5 pauses or resumes the queue, or jobs will be lost again.", number(len(ids), "job"), s.name, someOf(ids)), err
+			return fmt.Sprintf("Make %s of %s ready%s. Stranded jobs have not finished, and are in no state. To find them, all keys of the server are scanned. First make sure that no client of BullMQ 5 pauses or resumes the queue, or jobs will be lost again.", number(len(ids), "stranded job"), s.name, someOf(ids)), err
 		},
 		do: func(ctx context.Context, s *subject) (string, error) {
 			bounded, cancel := s.bounded(ctx)
@@ -262,10 +262,10 @@ func planObliterate(ctx context.Context, s *subject) (string, error) {
 	}
 	plan := fmt.Sprintf("Remove the queue %s with its %s and %s.", s.name, number(total, "job"), number(schedulers, "scheduler"))
 	if n := counts[bullmq.StateActive]; n > 0 {
-		plan += fmt.Sprintf(" %s run: it is refused unless you remove them too.", number(n, "job"))
+		plan += fmt.Sprintf(" It is refused unless you remove %s too.", number(n, "active job"))
 	}
 	if workers, err := s.queue.Workers(ctx); err == nil && len(workers) > 0 {
-		plan += fmt.Sprintf(" %s of it live.", number(len(workers), "worker"))
+		plan += fmt.Sprintf(" It has %s.", number(len(workers), "worker"))
 	}
 	return plan, nil
 }
@@ -274,7 +274,7 @@ func obliterate(ctx context.Context, s *subject) (string, error) {
 	if counts, err := s.queue.Counts(ctx, bullmq.StateActive); err != nil {
 		return "", err
 	} else if n := counts[bullmq.StateActive]; n > 0 && !s.checked("force") {
-		return "", conflict{fmt.Errorf("%s run, and nothing was removed: %w", number(n, "job"), bullmq.ErrActiveJobs)}
+		return "", conflict{fmt.Errorf("nothing was removed, as the queue has %s: %w", number(n, "active job"), bullmq.ErrActiveJobs)}
 	}
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
