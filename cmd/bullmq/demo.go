@@ -72,12 +72,34 @@ const (
 	demoMetrics     = 24 * 60 // minutes
 	demoShutdown    = 5 * time.Second
 	demoServerPause = time.Second
+
+	// So that the demo may run for days, what it stores is bounded.
+	demoCompleted = 100              // finished jobs that each queue keeps
+	demoFailed    = 50               //
+	demoEvents    = 500              // events that each queue keeps
+	demoBacklog   = 250              // unfinished jobs with which no more are added
+	demoLetterAge = 10 * time.Minute // dead letters that are kept
+	demoTidyEvery = time.Minute
 )
 
 var errDeclined = errors.New("the bank has declined the card: insufficient funds")
 
-// runDemo adds and runs the jobs of the demo until ctx ends.
-func runDemo(ctx context.Context, connection *bullmq.Connection, prefix string) error {
+// demoWorkers are the workers of the demo, by their queues.
+func demoWorkers() map[string]bullmq.WorkerOptions {
+	return map[string]bullmq.WorkerOptions{
+		"orders":     {Concurrency: 8},
+		"payments":   {Concurrency: 4, DeadLetters: &bullmq.DeadLetterOptions{QueueName: demoLetters}},
+		"inventory":  {Concurrency: 4},
+		"invoices":   {Concurrency: 2},
+		"mails":      {Concurrency: 3, Limiter: &bullmq.Limiter{Max: 5, Duration: time.Second}},
+		"thumbnails": {Concurrency: 2},
+		"reports":    {Concurrency: 1},
+	}
+}
+
+// runDemo adds and runs the jobs of the demo until ctx ends. What fails meanwhile is passed to
+// warn, and the demo goes on.
+func runDemo(ctx context.Context, connection *bullmq.Connection, prefix string, warn func(error)) error {
 	mux := bullmq.NewMux()
 	bullmq.Handle(mux, demoOrder, fulfil)
 	bullmq.Handle(mux, demoCharge, charge)
@@ -91,17 +113,9 @@ func runDemo(ctx context.Context, connection *bullmq.Connection, prefix string) 
 	server := bullmq.NewServer(connection, &bullmq.ServerOptions{
 		Prefix: prefix, Signals: []os.Signal{}, ShutdownTimeout: demoShutdown, JobLog: &bullmq.JobLogOptions{},
 	})
-	for name, options := range map[string]bullmq.WorkerOptions{
-		"orders":     {Concurrency: 8},
-		"payments":   {Concurrency: 4, DeadLetters: &bullmq.DeadLetterOptions{QueueName: demoLetters}},
-		"inventory":  {Concurrency: 4},
-		"invoices":   {Concurrency: 2},
-		"mails":      {Concurrency: 3, Limiter: &bullmq.Limiter{Max: 5, Duration: time.Second}},
-		"thumbnails": {Concurrency: 2},
-		"reports":    {Concurrency: 1},
-	} {
+	for name, options := range demoWorkers() {
 		options.Name = name + "-worker"
-		options.KeepCompleted, options.KeepFailed = bullmq.KeepLast(500), bullmq.KeepLast(200)
+		options.KeepCompleted, options.KeepFailed = bullmq.KeepLast(demoCompleted), bullmq.KeepLast(demoFailed)
 		options.MetricsPoints = demoMetrics
 		options.DrainDelay = demoServerPause // a Redis in the process can't interrupt a wait
 		server.Handle(name, mux.ServeJob, &options)
@@ -113,11 +127,7 @@ func runDemo(ctx context.Context, connection *bullmq.Connection, prefix string) 
 	defer shop.close()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
-	if err := shop.trade(ctx); err != nil && ctx.Err() == nil {
-		stopping, cancel := context.WithTimeout(context.Background(), demoShutdown)
-		defer cancel()
-		return errors.Join(err, server.Shutdown(stopping))
-	}
+	shop.trade(ctx, warn)
 	return <-ended
 }
 

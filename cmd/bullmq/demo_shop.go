@@ -17,15 +17,18 @@ const (
 
 // demoShop adds the jobs of the demo.
 type demoShop struct {
-	queues map[string]*bullmq.Queue
-	flows  *bullmq.FlowProducer
-	order  int
+	connection *bullmq.Connection
+	prefix     string
+	queues     map[string]*bullmq.Queue
+	names      []string // of the queues that have workers
+	flows      *bullmq.FlowProducer
+	order      int
 }
 
 func openShop(ctx context.Context, connection *bullmq.Connection, prefix string) (*demoShop, error) {
-	s := &demoShop{queues: map[string]*bullmq.Queue{}, order: 1000}
-	for _, name := range []string{"mails", "thumbnails", "reports", "newsletter", "warehouse-sync", demoLetters} {
-		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection, Prefix: prefix})
+	s := &demoShop{connection: connection, prefix: prefix, queues: map[string]*bullmq.Queue{}, names: sortedKeys(demoWorkers()), order: 1000}
+	for _, name := range append([]string{"newsletter", "warehouse-sync", demoLetters}, s.names...) {
+		queue, err := bullmq.NewQueue(ctx, name, &bullmq.QueueOptions{Connection: connection, Prefix: prefix, MaxEvents: demoEvents})
 		if err != nil {
 			s.close()
 			return nil, err
@@ -49,28 +52,59 @@ func (s *demoShop) close() {
 	}
 }
 
-// trade adds jobs until ctx ends.
-func (s *demoShop) trade(ctx context.Context) error {
-	if err := s.furnish(ctx); err != nil {
-		return err
-	}
-	for range demoFirst {
-		if err := s.sell(ctx); err != nil {
-			return err
+// trade adds jobs until ctx ends. It passes errors to warn, and goes on.
+func (s *demoShop) trade(ctx context.Context, warn func(error)) {
+	do := func(what string, call func(context.Context) error) {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := call(ctx); err != nil && ctx.Err() == nil {
+			warn(fmt.Errorf("bullmq: dev: %s: %w", what, err))
 		}
 	}
-	tick := time.NewTicker(demoOrderEvery)
-	defer tick.Stop()
+	do("prepare the demo", s.furnish)
+	for range demoFirst {
+		do("add jobs of the demo", s.sell)
+	}
+	order, tidy := time.NewTicker(demoOrderEvery), time.NewTicker(demoTidyEvery)
+	defer order.Stop()
+	defer tidy.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if err := s.sell(ctx); err != nil {
-			return err
+			return
+		case <-order.C:
+			do("add jobs of the demo", s.sellUnlessBusy)
+		case <-tidy.C:
+			do("remove old dead letters of the demo", s.tidy)
 		}
 	}
+}
+
+// sellUnlessBusy adds the jobs of an order, unless workers are behind.
+func (s *demoShop) sellUnlessBusy(ctx context.Context) error {
+	summaries, err := bullmq.SummarizeQueues(ctx, s.connection, s.prefix, s.names...)
+	if err != nil {
+		return err
+	}
+	for _, summary := range summaries {
+		unfinished := 0
+		for state, n := range summary.Counts {
+			if state != bullmq.StateCompleted && state != bullmq.StateFailed {
+				unfinished += n
+			}
+		}
+		if unfinished >= demoBacklog {
+			return nil
+		}
+	}
+	return s.sell(ctx)
+}
+
+// tidy removes old dead letters, which nobody may replay.
+func (s *demoShop) tidy(ctx context.Context) error {
+	_, err := s.queues[demoLetters].Clean(ctx, &bullmq.CleanOptions{State: bullmq.StateWaiting, Grace: demoLetterAge})
+	return err
 }
 
 // furnish makes what does not change: schedulers, a paused queue, and one without workers.

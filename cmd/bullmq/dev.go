@@ -99,7 +99,9 @@ func (d *development) run(command *cobra.Command, prefix string) error {
 			err = nil
 		}
 	} else {
-		err = d.demonstrate(ctx, connection, prefix, failed)
+		err = d.demonstrate(ctx, connection, prefix, failed, func(err error) {
+			_, _ = fmt.Fprintln(command.ErrOrStderr(), errorText(err))
+		})
 	}
 	_, _ = fmt.Fprintln(out, "Stopped.")
 	if err != nil && ctx.Err() == nil {
@@ -109,14 +111,14 @@ func (d *development) run(command *cobra.Command, prefix string) error {
 }
 
 // demonstrate runs the demo until ctx ends. A second interruption ends it at once.
-func (d *development) demonstrate(ctx context.Context, connection *bullmq.Connection, prefix string, failed <-chan error) error {
+func (d *development) demonstrate(ctx context.Context, connection *bullmq.Connection, prefix string, failed <-chan error, warn func(error)) error {
 	again := make(chan os.Signal, 2)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(again)
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- runDemo(running, connection, prefix) }()
+	go func() { ended <- runDemo(running, connection, prefix, warn) }()
 	var err error
 	select {
 	case err = <-failed:

@@ -19,12 +19,12 @@ import (
 
 // startInProcess starts a Redis in the process, on a port of the loopback address; 0 selects a
 // free one. It looks like a single server, so that other commands and programs can use it.
-func startInProcess(port int) (*miniredis.Miniredis, error) {
-	redis := miniredis.NewMiniRedis()
+func startInProcess(port int) (*processRedis, error) {
+	redis := &processRedis{Miniredis: miniredis.NewMiniRedis(), end: make(chan struct{}), ended: make(chan struct{})}
 	if err := redis.StartAddr(net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err != nil {
 		return nil, fmt.Errorf("bullmq: start Redis in the process: %w", err)
 	}
-	redis.ClockTTL(true) // otherwise no key expires
+	go redis.expire()
 	redis.Server().SetPreHook(func(peer *miniserver.Peer, command string, arguments ...string) bool {
 		switch {
 		case strings.EqualFold(command, "CLUSTER"): // miniredis looks like a cluster with one node
@@ -37,6 +37,43 @@ func startInProcess(port int) (*miniredis.Miniredis, error) {
 		return false
 	})
 	return redis, nil
+}
+
+// processRedis is a Redis in the process.
+type processRedis struct {
+	*miniredis.Miniredis
+	end, ended chan struct{}
+}
+
+const (
+	leastTick = 100 * time.Millisecond
+	mostTick  = time.Second
+	tickShare = 20 // a pass over the keys takes at most one of this number of parts of the time
+)
+
+// expire makes keys expire, up to a tick too early or too late. Miniredis.ClockTTL would do so
+// exactly, but it sorts all keys at each access, also at each command of a script.
+func (r *processRedis) expire() {
+	defer close(r.ended)
+	last := time.Now()
+	for tick := leastTick; ; {
+		select {
+		case <-r.end:
+			return
+		case <-time.After(tick):
+		}
+		began := time.Now()
+		r.FastForward(began.Sub(last))
+		last = began
+		tick = min(max(leastTick, tickShare*time.Since(began)), mostTick)
+	}
+}
+
+// Close ends the Redis.
+func (r *processRedis) Close() {
+	close(r.end)
+	<-r.ended
+	r.Miniredis.Close()
 }
 
 // redisServer is a redis-server that this process has started.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
+	"github.com/redis/rueidis"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
 	"github.com/17a2ac88/bullmq-go/internal/testkit/nodeprocess"
@@ -138,6 +140,76 @@ var _ = Describe("bullmq dev", func() {
 		Eventually(shown, "15s").Should(gbytes.Say("Stopped."))
 		Expect(command.Wait()).To(Succeed(), func() string { return string(shown.Contents()) })
 		Expect(string(shown.Contents())).NotTo(ContainSubstring("error"))
+	})
+})
+
+var _ = Describe("The Redis of bullmq dev", func() {
+	It("makes keys expire, and does not slow down with the number of keys", func() {
+		redis, err := startInProcess(0)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(redis.Close)
+		s := openAt("redis://"+redis.Addr(), bullmq.DefaultPrefix)
+		client := s.client()
+		set := func(key string, seconds int64) {
+			GinkgoHelper()
+			Expect(client.Do(ctx, client.B().Set().Key(key).Value("1").ExSeconds(seconds).Build()).Error()).To(Succeed())
+		}
+		set("short", 1)
+		set("long", 3600)
+		Eventually(func() bool { return redis.Exists("short") }, "10s").Should(BeFalse())
+		Expect(redis.Exists("long")).To(BeTrue())
+		for i := range 50_000 {
+			Expect(redis.Set(fmt.Sprint("key-", i), "1")).To(Succeed())
+		}
+		began := time.Now()
+		Expect(client.Do(ctx, client.B().Eval().Script("for i = 1, 1000 do redis.call('GET', 'short') end").Numkeys(0).Build()).Error()).To(Or(Succeed(), Satisfy(rueidis.IsRedisNil)))
+		Expect(time.Since(began)).To(BeNumerically("<", 5*time.Second))
+	})
+})
+
+var _ = Describe("The demo of bullmq dev", func() {
+	open := func() (*demoShop, *processRedis, *site) {
+		GinkgoHelper()
+		redis, err := startInProcess(0)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(redis.Close)
+		s := openAt("redis://"+redis.Addr(), bullmq.DefaultPrefix)
+		shop, err := openShop(ctx, s.connection, s.prefix)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(shop.close)
+		return shop, redis, s
+	}
+
+	It("stores a bounded number of jobs and events", func() {
+		shop, _, s := open()
+		client := s.client()
+		for _, name := range append([]string{demoLetters}, shop.names...) {
+			Expect(client.Do(ctx, client.B().Hget().Key("bull:"+name+":meta").Field("opts.maxLenEvents").Build()).AsInt64()).To(BeEquivalentTo(demoEvents), name)
+		}
+		Expect(shop.sellUnlessBusy(ctx)).To(Succeed())
+		Expect(s.queue("orders").Count(ctx)).To(Equal(1))
+		s.add(s.queue("mails"), demoBacklog, "send-mail", nil, nil)
+		Expect(shop.sellUnlessBusy(ctx)).To(Succeed())
+		Expect(s.queue("orders").Count(ctx)).To(Equal(1), "while no worker runs the mails")
+
+		letters := s.queue(demoLetters)
+		s.add(letters, 2, "charge-card", nil, &bullmq.JobOptions{Timestamp: time.Now().Add(-2 * demoLetterAge)})
+		s.add(letters, 3, "charge-card", nil, nil)
+		Expect(shop.tidy(ctx)).To(Succeed())
+		Expect(letters.Count(ctx)).To(Equal(3))
+	})
+
+	It("goes on after jobs could not be added", func() {
+		shop, redis, s := open()
+		running, cancel := context.WithCancel(ctx)
+		warnings, ended := make(chan error, 1000), make(chan struct{})
+		redis.SetError("ERR out of order")
+		go func() { defer close(ended); shop.trade(running, func(err error) { warnings <- err }) }()
+		DeferCleanup(func() { cancel(); Eventually(ended, "20s").Should(BeClosed()) })
+		Eventually(warnings, "30s").Should(Receive(MatchError(ContainSubstring("prepare the demo"))))
+		Eventually(warnings, "30s").Should(Receive(MatchError(ContainSubstring("add jobs of the demo"))))
+		redis.SetError("")
+		Eventually(func() (int, error) { return s.queue("orders").Count(ctx) }, "30s").Should(BeNumerically(">", 0))
 	})
 })
 
