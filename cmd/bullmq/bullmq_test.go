@@ -251,7 +251,7 @@ var _ = Describe("The command", func() {
 		Expect(errors).To(ContainSubstring("--yes"))
 		Expect(onTerminal(s.command("repair", "orders"), "n\n")).To(ContainSubstring("repair orders, which has 1 stranded job?"))
 		output, _ = s.run(0, "repair", "orders", "--yes")
-		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("id", "2")))
+		Expect(lines(output)).To(HaveExactElements(And(HaveKeyWithValue("id", "2"), HaveKeyWithValue("repaired", true))))
 		Expect(orders.Counts(ctx, bullmq.StateWaiting)).To(HaveKeyWithValue(bullmq.StateWaiting, 3))
 		output, _ = s.run(0, "stranded", "orders")
 		Expect(output).To(BeEmpty())

@@ -47,8 +47,10 @@ type doctor struct {
 	named      bool  // the command line names queues
 	scan       bool  // look at all keys once for each queue
 
-	names    []string // the queues
-	findings []finding
+	names     []string                   // the queues
+	elsewhere map[string]prefixedWorkers // of queues of the same name with another prefix
+	described int                        // queues with another prefix
+	findings  []finding
 }
 
 func newDoctor(c *client) *cobra.Command {
@@ -173,7 +175,7 @@ func (d *doctor) write(out io.Writer) {
 			_, _ = fmt.Fprintf(out, "           → %s\n", whole(f.Remedy))
 		}
 	}
-	_, _ = fmt.Fprintf(out, "\n%d errors, %d warnings\n", counts[severityError], counts[severityWarning])
+	_, _ = fmt.Fprintf(out, "\n%s, %s\n", count(counts[severityError], "error", "errors"), count(counts[severityWarning], "warning", "warnings"))
 }
 
 // typed returns a command of this program to type, for the queue and the prefix.

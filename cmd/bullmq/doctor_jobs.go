@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +18,8 @@ const (
 	mostActive  = 1000      // active jobs whose locks are looked at
 	mostScanned = 2_000_000 // keys that are scanned for lost jobs without --scan, for all queues together
 	timeFactor  = 4096      // of the scores of delayed jobs
+
+	limitedByCall = 1 << 53 / 2 // jobs started in the window, as Queue.RateLimit and Worker.RateLimit set it
 )
 
 // queueKeys is what doctor reads from the keys of a queue.
@@ -28,6 +32,7 @@ type queueKeys struct {
 	due         time.Time // when it is due
 	active      []string  // the first active jobs
 	legacy      []string  // keys of old software
+	limited     bool      // whether a call has set the rate limit that is in effect
 }
 
 func (q *patient) key(suffix string) string { return q.c.prefix + ":" + q.name + ":" + suffix }
@@ -46,6 +51,7 @@ func (q *patient) readKeys(ctx context.Context) (queueKeys, error) {
 		b().Lrange().Key(q.key("wait")).Start(-1).Stop(-1).Build(),
 		b().Zrange().Key(q.key("repeat")).Min("0").Max("20").Build(),
 		b().Hget().Key(q.key("meta")).Field("concurrency").Build(),
+		b().Get().Key(q.key("limiter")).Build(),
 	)
 	for _, reply := range replies {
 		if err := reply.Error(); err != nil && !rueidis.IsRedisNil(err) {
@@ -55,6 +61,8 @@ func (q *patient) readKeys(ctx context.Context) (queueKeys, error) {
 	var k queueKeys
 	k.version, _ = replies[0].ToString()
 	k.concurrency, _ = replies[9].ToString()
+	started, _ := replies[10].AsInt64()
+	k.limited = started >= limitedByCall
 	k.paused, _ = replies[1].AsInt64()
 	exists := func(i int) bool { n, _ := replies[i].AsInt64(); return n > 0 }
 	k.marker = exists(2)
@@ -98,13 +106,59 @@ func (q *patient) examineLocks(ctx context.Context) error {
 	if len(without) == 0 {
 		return nil
 	}
+	// A busy worker fetches and finishes jobs between the two reads.
+	active, without, err := q.unlocked(ctx, without)
+	if err != nil || len(without) == 0 {
+		return err
+	}
 	severity, means := severityWarning, "Their workers have died, or are too busy to renew locks. A worker moves such jobs back within two stalled checks, which are 30 seconds apart by default."
 	if len(q.workers) == 0 {
 		severity, means = severityError, "Their workers have died, and the queue has no other that moves them back. Start one."
 	}
-	q.found(severity, "stalled", fmt.Sprintf("%d of %d active jobs have no lock: %s", len(without), len(q.raw.active), some(without)), means, q.typed("jobs", q.name, "--state", "active"))
+	q.found(severity, "stalled", fmt.Sprintf("%d of %s no lock: %s", len(without), count(active, "active job has", "active jobs have"), some(without)), means, q.typed("jobs", q.name, "--state", "active"))
 	return nil
 }
+
+// unlocked returns how many jobs are active, up to mostActive, and those of some jobs that are
+// active and have no lock, all read at the same moment.
+func (q *patient) unlocked(ctx context.Context, jobs []string) (active int, without []string, err error) {
+	b := q.redis.B
+	commands := rueidis.Commands{b().Multi().Build(), b().Lrange().Key(q.key("active")).Start(-mostActive).Stop(-1).Build()}
+	for _, id := range jobs {
+		commands = append(commands, b().Exists().Key(q.key(id+":lock")).Build())
+	}
+	commands = append(commands, b().Exec().Build())
+	var replies []rueidis.RedisMessage
+	err = q.redis.Dedicated(func(client rueidis.DedicatedClient) error {
+		results := client.DoMulti(ctx, commands...)
+		var err error
+		replies, err = results[len(results)-1].ToArray()
+		return err
+	})
+	if err != nil || len(replies) != len(jobs)+1 {
+		return 0, nil, fmt.Errorf("read the locks of active jobs again: %w", cmp.Or(err, errReplies))
+	}
+	ids, err := replies[0].AsStrSlice()
+	if err != nil {
+		return 0, nil, fmt.Errorf("read the active jobs again: %w", err)
+	}
+	isActive := map[string]bool{}
+	for _, id := range ids {
+		isActive[id] = true
+	}
+	for i, id := range jobs {
+		n, err := replies[i+1].AsInt64()
+		if err != nil {
+			return 0, nil, fmt.Errorf("read the locks of active jobs again: %w", err)
+		}
+		if n == 0 && isActive[id] {
+			without = append(without, id)
+		}
+	}
+	return len(ids), without, nil
+}
+
+var errReplies = errors.New("the transaction has another number of replies")
 
 // examineLost looks for jobs that are in no state, unless that would scan too many keys.
 func (q *patient) examineLost(ctx context.Context) error {
@@ -122,7 +176,7 @@ func (q *patient) examineLost(ctx context.Context) error {
 		return err
 	}
 	if len(stranded) > 0 {
-		q.found(severityError, "stranded", fmt.Sprintf("%d unfinished jobs are in no state: %s", len(stranded), some(stranded)),
+		q.found(severityError, "stranded", fmt.Sprintf("%s in no state: %s", count(len(stranded), "unfinished job is", "unfinished jobs are"), some(stranded)),
 			"No worker can fetch them. BullMQ 5 loses jobs so when it pauses or resumes a queue that newer clients use.", q.typed("repair", q.name))
 	}
 	orphaned, err := queue.FindOrphanedJobs(ctx)
@@ -135,7 +189,7 @@ func (q *patient) examineLost(ctx context.Context) error {
 	}
 	orphaned = slices.DeleteFunc(orphaned, func(id string) bool { return known[id] })
 	if len(orphaned) > 0 {
-		q.found(severityWarning, "orphaned", fmt.Sprintf("%d jobs have keys but are in no state: %s", len(orphaned), some(orphaned)),
+		q.found(severityWarning, "orphaned", fmt.Sprintf("%s in no state: %s", count(len(orphaned), "job has keys but is", "jobs have keys but are"), some(orphaned)),
 			"They only use memory. An interrupted obliterate leaves them.", q.typed("orphans", q.name, "--remove"))
 	}
 	return nil

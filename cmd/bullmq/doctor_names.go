@@ -19,6 +19,7 @@ const (
 	scansBeside   = 50  // to find queues in each other database
 	mostDatabases = 16
 	mostNamed     = 10 // names in a finding
+	mostDescribed = 50 // queues with other prefixes that are looked at
 )
 
 // queueKey names a queue.
@@ -68,7 +69,9 @@ func (d *doctor) examineNames(ctx context.Context) error {
 			d.find(severityError, name, "absent", fmt.Sprintf("there is no queue %s with the prefix %s in this database", name, d.c.prefix),
 				"No client has used this queue here. The producer and the worker may use another address, database, prefix or name.", d.typed("queues", ""))
 		}
-		d.examineName(name, found, here, elsewhere)
+		if err := d.examineName(ctx, name, found, here, elsewhere); err != nil {
+			return err
+		}
 	}
 	d.names = exist
 	return nil
@@ -108,7 +111,7 @@ func (d *doctor) examineEmpty(here map[queueKey]bool, elsewhere map[int]map[queu
 }
 
 // examineName looks for queues that may be meant by the same name.
-func (d *doctor) examineName(name string, found bool, here map[queueKey]bool, elsewhere map[int]map[queueKey]bool) {
+func (d *doctor) examineName(ctx context.Context, name string, found bool, here map[queueKey]bool, elsewhere map[int]map[queueKey]bool) error {
 	severity, means := severityWarning, "These are different queues. A worker of one does not see the jobs of the other."
 	if !found {
 		severity, means = severityError, "The queue may be this one: use the same name and prefix in the producer and the worker."
@@ -120,7 +123,11 @@ func (d *doctor) examineName(name string, found bool, here map[queueKey]bool, el
 			if withoutBraces(key.prefix) == withoutBraces(d.c.prefix) {
 				check = "braces"
 			}
-			d.find(severity, name, check, fmt.Sprintf("there is a queue of this name with the prefix %s", key.prefix), means, d.typedFor(key.prefix, "doctor", name))
+			there, err := d.describe(ctx, key)
+			if err != nil {
+				return err
+			}
+			d.find(severity, name, check, fmt.Sprintf("there is a queue of this name with the prefix %s%s", key.prefix, there), means, d.typedFor(key.prefix, "doctor", name))
 		case key.prefix != d.c.prefix || key.name == name:
 		case withoutBraces(key.name) == withoutBraces(name):
 			d.find(severity, name, "braces", fmt.Sprintf("there is also a queue %s: the names differ by braces", key.name), means, d.typed("doctor", key.name))
@@ -136,6 +143,45 @@ func (d *doctor) examineName(name string, found bool, here map[queueKey]bool, el
 			}
 		}
 	}
+	return nil
+}
+
+// prefixedWorkers is a number of workers of a queue with another prefix.
+type prefixedWorkers struct {
+	prefix  string
+	workers int
+}
+
+// describe tells what a queue with another prefix has, and keeps whether it has workers. It is
+// silent about all queues but the first mostDescribed.
+func (d *doctor) describe(ctx context.Context, key queueKey) (string, error) {
+	if d.described++; d.described > mostDescribed {
+		return "", nil
+	}
+	summaries, err := bullmq.SummarizeQueues(ctx, d.connection, key.prefix, key.name)
+	if err != nil {
+		return "", err
+	}
+	listening, err := bullmq.ListWorkers(ctx, d.connection, key.prefix, key.name)
+	if err != nil {
+		return "", err
+	}
+	if len(listening) > 0 && d.elsewhere[key.name].workers == 0 {
+		if d.elsewhere == nil {
+			d.elsewhere = map[string]prefixedWorkers{}
+		}
+		d.elsewhere[key.name] = prefixedWorkers{key.prefix, len(listening)}
+	}
+	if summaries[0].Err != nil {
+		return "", nil // doctor with that prefix tells why
+	}
+	unfinished := 0
+	for state, n := range summaries[0].Counts {
+		if state != bullmq.StateCompleted && state != bullmq.StateFailed {
+			unfinished += n
+		}
+	}
+	return fmt.Sprintf("; it has %s and %s", workers(len(listening)), count(unfinished, "unfinished job", "unfinished jobs")), nil
 }
 
 func (k queueKey) compare(other queueKey) int {

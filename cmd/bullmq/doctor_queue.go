@@ -13,6 +13,7 @@ import (
 const (
 	manyFinished = 1_000_000
 	longWait     = 10 * time.Second // an idle worker looks for jobs more often
+	longLimit    = 5 * time.Minute  // a rate limit that lasts longer is worth a look
 )
 
 // patient is a queue that doctor looks at.
@@ -57,6 +58,9 @@ func (d *doctor) examineQueue(ctx context.Context, summary bullmq.QueueSummary, 
 	if err := q.examineLocks(ctx); err != nil {
 		return err
 	}
+	if err := q.examineParents(ctx); err != nil {
+		return err
+	}
 	if err := q.examineLost(ctx); err != nil {
 		return err
 	}
@@ -66,6 +70,18 @@ func (d *doctor) examineQueue(ctx context.Context, summary bullmq.QueueSummary, 
 
 func (q *patient) found(severity, check, found, means, remedy string) {
 	q.find(severity, q.name, check, found, means, remedy)
+}
+
+// ready tells how many jobs are ready.
+func ready(n int) string { return count(n, "job is ready", "jobs are ready") }
+
+func workers(n int) string { return count(n, "worker", "workers") }
+
+func are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }
 
 // report tells what the queue has, so that its section is not empty.
@@ -78,9 +94,9 @@ func (q *patient) report() {
 	if strings.HasPrefix(q.raw.version, "bullmq:5.") || q.raw.paused > 0 {
 		dialect = "V5"
 	}
-	q.found(severityInfo, "queue", fmt.Sprintf("%d active, %d ready, %d delayed, %d failed, %d completed jobs; %d workers; %s, used in dialect %s",
+	q.found(severityInfo, "queue", fmt.Sprintf("%d active, %d ready, %d delayed, %d failed, %d completed jobs; %s; %s, used in dialect %s",
 		q.summary.Counts[bullmq.StateActive], q.ready, q.summary.Counts[bullmq.StateDelayed], q.summary.Counts[bullmq.StateFailed], q.summary.Counts[bullmq.StateCompleted],
-		len(q.workers), version, dialect), "", "")
+		workers(len(q.workers)), version, dialect), "", "")
 }
 
 // examineSettings looks at what keeps all workers from fetching jobs.
@@ -91,25 +107,30 @@ func (q *patient) examineSettings() {
 		if q.ready > 0 {
 			severity = severityError
 		}
-		q.found(severity, "paused", fmt.Sprintf("the queue is paused; %d jobs are ready", q.ready), "No worker fetches jobs until the queue is resumed.", q.typed("resume", q.name))
+		q.found(severity, "paused", fmt.Sprintf("the queue is paused; %s", ready(q.ready)), "No worker fetches jobs until the queue is resumed.", q.typed("resume", q.name))
 	}
 	active := s.Counts[bullmq.StateActive]
 	switch {
 	case s.Concurrency > 0 && active >= s.Concurrency && q.ready > 0:
-		q.found(severityWarning, "concurrency", fmt.Sprintf("the global concurrency is %d, %d jobs are active, and %d are ready", s.Concurrency, active, q.ready),
+		q.found(severityWarning, "concurrency", fmt.Sprintf("the global concurrency is %d, %s, and %s", s.Concurrency, count(active, "job is active", "jobs are active"), ready(q.ready)),
 			"No worker fetches a job before another has ended.", q.typed("limit", q.name, "--concurrency", fmt.Sprint(2*s.Concurrency)))
 	case q.raw.concurrency == "0":
-		q.found(severityError, "concurrency", fmt.Sprintf("the global concurrency is 0; %d jobs are ready", q.ready), "No worker fetches jobs.", q.typed("limit", q.name, "--concurrency", "none"))
+		q.found(severityError, "concurrency", fmt.Sprintf("the global concurrency is 0; %s", ready(q.ready)), "No worker fetches jobs.", q.typed("limit", q.name, "--concurrency", "none"))
 	case s.Concurrency > 0:
 		q.found(severityInfo, "concurrency", fmt.Sprintf("the global concurrency is %d, for all workers together", s.Concurrency), "", "")
 	}
 	limit := ""
 	if s.LimitMax > 0 {
-		limit = fmt.Sprintf("; the global rate limit is %d jobs in %s", s.LimitMax, short(s.LimitDuration))
+		limit = fmt.Sprintf("; the global rate limit is %s in %s", jobs(s.LimitMax), short(s.LimitDuration))
 	}
 	switch {
+	case s.LimitedFor > longLimit && q.ready > 0 && q.raw.limited:
+		q.found(severityWarning, "limited", fmt.Sprintf("a call has limited the rate, for %s more%s", short(s.LimitedFor), limit),
+			"No worker fetches jobs until then. The limit may protect another service: end it only if it was set by mistake.", q.typed("limit", q.name, "--end"))
+	case s.LimitedFor > longLimit && q.ready > 0:
+		q.found(severityWarning, "limited", fmt.Sprintf("the rate limit is reached, for %s more%s", short(s.LimitedFor), limit), "No worker fetches jobs until then.", q.typed("limit", q.name))
 	case s.LimitedFor > 0 && q.ready > 0:
-		q.found(severityWarning, "limited", fmt.Sprintf("the rate limit is reached, for %s more%s", short(s.LimitedFor), limit), "No worker fetches jobs until then.", q.typed("limit", q.name, "--end"))
+		q.found(severityInfo, "limited", fmt.Sprintf("the rate limit is reached, for %s more%s", short(s.LimitedFor), limit), "Workers fetch jobs again then.", "")
 	case limit != "":
 		q.found(severityInfo, "limited", "no job waits for the rate limit"+limit, "", "")
 	}
@@ -127,8 +148,12 @@ func (q *patient) examineWorkers() {
 		case unfinished > 0:
 			severity = severityWarning
 		}
-		q.found(severity, "workers", fmt.Sprintf("the queue has no workers; %d jobs are ready", q.ready),
-			"Start a worker with this address, database, prefix and name of the queue.", q.typed("workers", q.name))
+		means, remedy := "Start a worker with this address, database, prefix and name of the queue.", q.typed("workers", "")
+		if there := q.elsewhere[q.name]; there.workers > 0 {
+			means = fmt.Sprintf("%s to the queue of this name with the prefix %s. Use the same prefix in the producer and the worker.", count(there.workers, "worker listens", "workers listen"), there.prefix)
+			remedy = q.typedFor(there.prefix, "workers", q.name)
+		}
+		q.found(severity, "workers", fmt.Sprintf("the queue has no workers; %s", ready(q.ready)), means, remedy)
 		return
 	}
 	var paused, stopping, busy []string
@@ -148,15 +173,19 @@ func (q *patient) examineWorkers() {
 		severity = severityError
 	}
 	if len(paused) > 0 {
-		q.found(severity, "worker-paused", fmt.Sprintf("%d of %d workers are paused: %s", len(paused), len(q.workers), some(paused)),
+		q.found(severity, "worker-paused", fmt.Sprintf("%d of %s %s paused: %s", len(paused), workers(len(q.workers)), are(len(paused)), some(paused)),
 			"Worker.Pause was called. They fetch no jobs until their program calls Worker.Resume. A restart of the process does the same.", q.typed("workers", q.name))
 	}
 	if len(stopping) > 0 {
-		q.found(severity, "worker-stopping", fmt.Sprintf("%d of %d workers are stopping: %s", len(stopping), len(q.workers), some(stopping)),
+		q.found(severity, "worker-stopping", fmt.Sprintf("%d of %s %s stopping: %s", len(stopping), workers(len(q.workers)), are(len(stopping)), some(stopping)),
 			"They fetch no more jobs, and end when their running jobs have ended.", q.typed("jobs", q.name, "--state", "active"))
 	}
 	if len(busy) == len(q.workers) && q.ready > 0 {
-		q.found(severityWarning, "busy", fmt.Sprintf("all %d workers run as many jobs as they may; %d jobs are ready", len(busy), q.ready),
+		all := fmt.Sprintf("all %d workers run as many jobs as they may", len(busy))
+		if len(busy) == 1 {
+			all = "the only worker runs as many jobs as it may"
+		}
+		q.found(severityWarning, "busy", all+"; "+ready(q.ready),
 			"Jobs wait until others have ended. Raise the Concurrency of the workers, or start more.", q.typed("workers", q.name))
 	}
 }
@@ -180,7 +209,7 @@ func (q *patient) examineMarker() {
 		return
 	}
 	if oldest := max(q.summary.Ages[bullmq.StateWaiting], q.summary.Ages[bullmq.StatePrioritized]); q.idle() && oldest > longWait && !q.raw.marker {
-		q.found(severityWarning, "marker", fmt.Sprintf("%d jobs are ready, the oldest for %s, and the queue has no marker", q.ready, short(oldest)), means, q.typed("repair", q.name))
+		q.found(severityWarning, "marker", fmt.Sprintf("%s, the oldest for %s, and the queue has no marker", ready(q.ready), short(oldest)), means, q.typed("repair", q.name))
 	}
 }
 
@@ -199,7 +228,7 @@ func (q *patient) examineRetention() {
 // examineLayout looks for what software of other versions has left.
 func (q *patient) examineLayout() {
 	if q.raw.paused > 0 && !q.summary.Paused {
-		q.found(severityError, "paused-list", fmt.Sprintf("%d jobs are in the list of paused jobs, but the queue is not paused", q.raw.paused),
+		q.found(severityError, "paused-list", fmt.Sprintf("%s in the list of paused jobs, but the queue is not paused", count(int(q.raw.paused), "job is", "jobs are")),
 			"Workers do not read that list. Clients of BullMQ 5 and 6 on one queue cause it: do not pause or resume with BullMQ 5.", q.typed("repair", q.name))
 	}
 	if len(q.raw.legacy) > 0 {

@@ -76,13 +76,13 @@ func says(severity, found, remedy string) types.GomegaMatcher {
 // work runs a worker until the spec ends.
 func (s *site) work(name string, handler bullmq.Handler, options bullmq.WorkerOptions) *bullmq.Worker {
 	GinkgoHelper()
-	options.Connection = s.connection
+	options.Connection, options.Prefix = s.connection, s.prefix
 	worker, err := bullmq.NewWorker(ctx, name, handler, &options)
 	Expect(err).NotTo(HaveOccurred())
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(ctx) }()
 	DeferCleanup(func() { _ = worker.Close(); <-ended })
-	Eventually(func() ([]bullmq.WorkerInfo, error) { return bullmq.ListWorkers(ctx, s.connection, "", name) }).ShouldNot(BeEmpty())
+	Eventually(func() ([]bullmq.WorkerInfo, error) { return bullmq.ListWorkers(ctx, s.connection, s.prefix, name) }).ShouldNot(BeEmpty())
 	return worker
 }
 
@@ -105,7 +105,7 @@ var _ = Describe("bullmq doctor", func() {
 		found := s.diagnose(0)
 		Expect(found).To(HaveLen(2))
 		Expect(found["server"]).To(HaveKeyWithValue("found", MatchRegexp(`^(Redis|Valkey) \d\S* at redis://127.*database 0, prefix bull$`)))
-		Expect(found["queue"]).To(And(HaveKeyWithValue("queue", "orders"), HaveKeyWithValue("found", MatchRegexp(`1 workers; written by \S+, used in dialect V6`))))
+		Expect(found["queue"]).To(And(HaveKeyWithValue("queue", "orders"), HaveKeyWithValue("found", MatchRegexp(`1 worker; written by \S+, used in dialect V6`))))
 		Expect(s.diagnose(0, "--quiet")).To(BeEmpty())
 		Expect(onTerminal(s.command("doctor", "orders"), "")).To(MatchRegexp(`(?s)^Redis\n  info     server: .*\nqueue orders\n  info     queue: 0 active.*\n0 errors, 0 warnings\n$`))
 	})
@@ -188,6 +188,17 @@ var _ = Describe("bullmq doctor", func() {
 		Expect((&clinic{openAt(s.url, "shop:eu"), s.redis}).diagnose(0, "orders")).To(HaveKey("queue"))
 	})
 
+	It("tells that the workers of a queue listen with another prefix, and what the queue has there", func() {
+		s := openServer()
+		s.add(s.queue("export"), 3, "paint", nil, nil)
+		there := &clinic{openAt(s.url, "bulls"), s.redis}
+		there.queue("export")
+		there.work("export", nothing, bullmq.WorkerOptions{})
+		found := s.diagnose(4, "export")
+		Expect(found["prefix"]).To(says("warning", "with the prefix bulls; it has 1 worker and 0 unfinished jobs", "bullmq doctor --prefix bulls export"))
+		Expect(found["workers"]).To(And(says("error", "3 jobs are ready", "bullmq workers --prefix bulls export"), HaveKeyWithValue("means", ContainSubstring("1 worker listens to the queue of this name with the prefix bulls"))))
+	})
+
 	It("finds queues whose names differ by braces or case", func() {
 		s := openServer()
 		s.queue("orders")
@@ -203,9 +214,9 @@ var _ = Describe("bullmq doctor", func() {
 		orders := s.queue("orders")
 		Expect(s.diagnose(0)["workers"]).To(HaveKeyWithValue("severity", "info"))
 		s.add(orders, 1, "paint", nil, &bullmq.JobOptions{Delay: time.Hour})
-		Expect(s.diagnose(4)["workers"]).To(says("warning", "no workers", "bullmq workers orders"))
+		Expect(s.diagnose(4)["workers"]).To(says("warning", "no workers; 0 jobs are ready", "bullmq workers"))
 		s.add(orders, 2, "paint", nil, nil)
-		Expect(s.diagnose(4)["workers"]).To(says("error", "2 jobs are ready", "bullmq workers orders"))
+		Expect(s.diagnose(4)["workers"]).To(says("error", "2 jobs are ready", "bullmq workers"))
 		Expect(orders.Pause(ctx)).To(Succeed())
 		Expect(s.diagnose(4)["paused"]).To(says("error", "2 jobs are ready", "bullmq resume orders"))
 		Expect(onTerminal(s.command("doctor"), "")).To(ContainSubstring("           → bullmq resume orders\n"))
@@ -218,13 +229,85 @@ var _ = Describe("bullmq doctor", func() {
 		Expect(s.diagnose(0)["concurrency"]).To(HaveKeyWithValue("severity", "info"))
 		s.block("orders", bullmq.WorkerOptions{Concurrency: 5})
 		s.add(orders, 3, "paint", nil, nil)
-		s.eventually("concurrency").Should(says("warning", "the global concurrency is 1, 1 jobs are active, and 2 are ready", "bullmq limit --concurrency 2 orders"))
+		s.eventually("concurrency").Should(says("warning", "the global concurrency is 1, 1 job is active, and 2 jobs are ready", "bullmq limit --concurrency 2 orders"))
 		Expect(orders.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 2, Duration: time.Hour})).To(Succeed())
 		Expect(s.diagnose(4)["limited"]).To(HaveKeyWithValue("found", ContainSubstring("no job waits for the rate limit; the global rate limit is 2 jobs in 1h")))
-		Expect(orders.RateLimit(ctx, time.Minute)).To(Succeed())
-		Expect(s.diagnose(4)["limited"]).To(says("warning", "the rate limit is reached, for ", "bullmq limit --end orders"))
 		s.do(0, "HSET", "bull:orders:meta", "concurrency", "0")
 		Expect(s.diagnose(4)["concurrency"]).To(says("error", "the global concurrency is 0; 2 jobs are ready", "bullmq limit --concurrency none orders"))
+	})
+
+	It("takes a rate limit for no fault, unless it lasts long", func() {
+		s := openServer()
+		orders := s.queue("orders")
+		s.work("orders", nothing, bullmq.WorkerOptions{})
+		Expect(orders.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 100, Duration: time.Minute})).To(Succeed())
+		Expect(orders.RateLimit(ctx, time.Minute)).To(Succeed())
+		s.add(orders, 2, "paint", nil, nil)
+		found := s.diagnose(0)["limited"]
+		Expect(found).To(And(HaveKeyWithValue("severity", "info"), HaveKeyWithValue("found", ContainSubstring("the rate limit is reached, for "))))
+		Expect(found).NotTo(HaveKey("remedy"))
+		Expect(orders.RateLimit(ctx, time.Hour)).To(Succeed())
+		Expect(s.diagnose(4)["limited"]).To(And(says("warning", "a call has limited the rate, for ", "bullmq limit --end orders"), HaveKeyWithValue("means", ContainSubstring("only if it was set by mistake"))))
+
+		By("the limit of a window, which workers count")
+		Expect(orders.SetGlobalRateLimit(ctx, bullmq.Limiter{Max: 1, Duration: time.Hour})).To(Succeed())
+		s.do(0, "SET", "bull:orders:limiter", "1", "PX", "3600000")
+		found = s.diagnose(4)["limited"]
+		Expect(found).To(says("warning", "the global rate limit is 1 job in 1h", "bullmq limit orders"))
+		Expect(found["remedy"]).NotTo(ContainSubstring("--end"))
+	})
+
+	It("finds parents that wait for a child that has failed, and names the command that retries it", func() {
+		s := openServer()
+		flows, err := bullmq.NewFlowProducer(ctx, &bullmq.FlowProducerOptions{Connection: s.connection})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(flows.Close)
+		flow := func(id string, options bullmq.JobOptions) {
+			GinkgoHelper()
+			options.JobID = id + "-child"
+			_, err := flows.Add(ctx, bullmq.Flow{QueueName: "orders", Name: "fulfil", Options: &bullmq.JobOptions{JobID: id}, Children: []bullmq.Flow{
+				{QueueName: "payments", Name: "charge", Options: &options},
+			}})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		s.work("orders", nothing, bullmq.WorkerOptions{})
+		decline := s.work("payments", func(context.Context, *bullmq.Job) (any, error) { return nil, fmt.Errorf("declined") }, bullmq.WorkerOptions{})
+		flow("stuck", bullmq.JobOptions{})
+		flow("ignores", bullmq.JobOptions{OnFailure: bullmq.IgnoreDependency})
+		flow("fails", bullmq.JobOptions{OnFailure: bullmq.FailParent})
+		flow("waits", bullmq.JobOptions{Delay: time.Hour})
+		Eventually(func() (map[bullmq.State]int, error) { return s.queue("payments").Counts(ctx, bullmq.StateFailed) }, "30s").Should(HaveKeyWithValue(bullmq.StateFailed, 3))
+		found := s.diagnose(4, "orders")["failed-child"]
+		Expect(found).To(says("warning", "1 parent waits for a child that has failed: stuck (child bull:payments:stuck-child)", "bullmq retry payments stuck-child"))
+		Expect(found["found"]).NotTo(MatchRegexp("(ignores|fails|waits)-child"))
+		Expect(decline.Close()).To(Succeed())
+		s.run(0, "retry", "payments", "stuck-child")
+		Expect(s.diagnose(0, "orders")).NotTo(HaveKey("failed-child"))
+	})
+
+	It("raises no alarm about jobs that a busy queue of Node runs and removes meanwhile", func() {
+		s := openServer()
+		orders := s.queue("orders")
+		for range 3 {
+			s.add(orders, 1000, "paint", nil, &bullmq.JobOptions{KeepCompleted: bullmq.KeepLast(100)})
+		}
+		worker, err := nodeprocess.Start("worker.mjs", "-redis", s.redis.Addr(), "-queue", "orders", "-concurrency", "10", "-sleep", "2", "-brief")
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(worker.Stop)
+		Eventually(func() (int, error) {
+			counts, err := orders.Counts(ctx, bullmq.StateActive)
+			return counts[bullmq.StateActive], err
+		}, "30s").Should(BeNumerically(">", 0))
+		for range 20 {
+			for check := range s.diagnose(0) {
+				Expect(check).NotTo(BeElementOf("stalled", "stranded", "orphaned"))
+			}
+			counts, err := orders.Counts(ctx, bullmq.StateWaiting)
+			Expect(err).NotTo(HaveOccurred())
+			if counts[bullmq.StateWaiting] == 0 {
+				break
+			}
+		}
 	})
 
 	It("finds workers that are busy, paused or stopping", func() {
@@ -232,14 +315,14 @@ var _ = Describe("bullmq doctor", func() {
 		orders := s.queue("orders")
 		busy := s.block("orders", bullmq.WorkerOptions{Name: "busy"})
 		s.add(orders, 2, "paint", nil, nil)
-		s.eventually("busy").Should(says("warning", "all 1 workers run as many jobs as they may; 1 jobs are ready", "bullmq workers orders"))
+		s.eventually("busy").Should(says("warning", "the only worker runs as many jobs as it may; 1 job is ready", "bullmq workers orders"))
 		go func() { _ = busy.Shutdown(ctx) }()
-		s.eventually("worker-stopping").Should(says("error", "1 of 1 workers are stopping: busy (process", "--state active"))
+		s.eventually("worker-stopping").Should(says("error", "1 of 1 worker is stopping: busy (process", "--state active"))
 
 		idle := s.work("mails", nothing, bullmq.WorkerOptions{Name: "idle"})
 		Expect(idle.Pause(ctx)).To(Succeed())
 		s.add(s.queue("mails"), 1, "paint", nil, nil)
-		s.eventually("worker-paused", "mails").Should(says("error", "1 of 1 workers are paused: idle (process", "bullmq workers mails"))
+		s.eventually("worker-paused", "mails").Should(says("error", "1 of 1 worker is paused: idle (process", "bullmq workers mails"))
 	})
 
 	It("finds active jobs that have no lock", func() {
@@ -266,15 +349,27 @@ var _ = Describe("bullmq doctor", func() {
 		s.do(0, "LREM", "bull:orders:wait", "0", "2")
 		s.do(0, "HSET", "bull:orders:77", "name", "half")
 		found := s.diagnose(4)
-		Expect(found["stranded"]).To(says("error", "1 unfinished jobs are in no state: 2", "bullmq repair orders"))
-		Expect(found["orphaned"]).To(says("warning", "1 jobs have keys but are in no state: 77", "bullmq orphans --remove orders"))
+		Expect(found["stranded"]).To(says("error", "1 unfinished job is in no state: 2", "bullmq repair orders"))
+		Expect(found["orphaned"]).To(says("warning", "1 job has keys but is in no state: 77", "bullmq orphans --remove orders"))
 		s.run(0, "repair", "orders", "--yes")
 		_, errors := s.run(2, "orphans", "orders", "--remove")
 		Expect(errors).To(ContainSubstring("--yes"))
 		output, _ := s.run(0, "orphans", "orders")
 		Expect(lines(output)).To(HaveExactElements(HaveKeyWithValue("id", "77")))
-		Expect(onTerminal(s.command("orphans", "--remove", "orders"), "n\n")).To(ContainSubstring("remove what is left of 1 jobs of orders?"))
-		s.run(0, "orphans", "orders", "--remove", "--yes")
+		Expect(onTerminal(s.command("orphans", "--remove", "orders"), "n\n")).To(ContainSubstring("remove what is left of 1 job of orders?"))
+		for _, arguments := range [][]string{{"--dry-run"}, {"--remove", "--dry-run"}, {"--remove", "--dry-run", "--yes"}} {
+			output, _ = s.run(0, append([]string{"orphans", "orders"}, arguments...)...)
+			Expect(lines(output)).To(HaveExactElements(And(HaveKeyWithValue("matched", 1.0), HaveKeyWithValue("dryRun", true))))
+		}
+		output, _ = s.run(0, "orphans", "orders", "--remove", "--dry-run", "--table")
+		Expect(output).To(Equal("1 job would be removed; nothing was changed\n"))
+		output, _ = s.run(0, "orphans", "orders", "--remove", "--yes")
+		Expect(lines(output)).To(HaveExactElements(And(HaveKeyWithValue("id", "77"), HaveKeyWithValue("removed", true))))
+		s.do(0, "HSET", "bull:orders:78", "name", "half")
+		output, _ = s.run(0, "orphans", "orders", "--remove", "--yes", "--table")
+		Expect(output).To(Equal("JOB\n78\n1 job removed\n"))
+		output, _ = s.run(0, "orphans", "orders", "--remove", "--yes", "--table")
+		Expect(output).To(Equal("0 jobs removed\n"))
 		found = s.diagnose(4)
 		Expect(found).NotTo(Or(HaveKey("stranded"), HaveKey("orphaned")))
 	})
@@ -297,7 +392,7 @@ var _ = Describe("bullmq doctor", func() {
 
 		s.do(0, "HSET", "bull:orders:old", "name", "paint", "data", "{}", "opts", "{}", "timestamp", strconv.FormatInt(time.Now().Add(-time.Minute).UnixMilli(), 10))
 		s.do(0, "LPUSH", "bull:orders:wait", "old")
-		Expect(s.diagnose(4)["marker"]).To(says("warning", "1 jobs are ready, the oldest for 1m", "bullmq repair orders"))
+		Expect(s.diagnose(4)["marker"]).To(says("warning", "1 job is ready, the oldest for 1m", "bullmq repair orders"))
 		s.run(0, "repair", "orders", "--yes")
 		Eventually(func() (bullmq.State, error) { return orders.JobState(ctx, "old") }).Should(Equal(bullmq.StateCompleted))
 	})
@@ -315,7 +410,7 @@ var _ = Describe("bullmq doctor", func() {
 		s := openServer()
 		s.add(s.queue("orders"), 1, "paint", nil, nil)
 		s.do(0, "RENAME", "bull:orders:wait", "bull:orders:paused")
-		Expect(s.diagnose(4)["paused-list"]).To(says("error", "1 jobs are in the list of paused jobs", "bullmq repair orders"))
+		Expect(s.diagnose(4)["paused-list"]).To(says("error", "1 job is in the list of paused jobs", "bullmq repair orders"))
 		s.run(0, "repair", "orders", "--yes")
 		Expect(s.diagnose(4)).NotTo(HaveKey("paused-list"))
 
@@ -344,7 +439,7 @@ var _ = Describe("bullmq doctor", func() {
 		DeferCleanup(producer.Stop)
 		Eventually(producer.Lines(), "30s").Should(BeClosed())
 		Eventually(func() string { output, _ := s.run(0, "jobs", "orders", "--state", "waiting,active"); return output }, "30s").Should(BeEmpty())
-		Expect(s.diagnose(0)["queue"]).To(HaveKeyWithValue("found", And(ContainSubstring("1 workers"), ContainSubstring("written by bullmq:"+version), ContainSubstring("dialect "+dialect))))
+		Expect(s.diagnose(0)["queue"]).To(HaveKeyWithValue("found", And(ContainSubstring("1 worker;"), ContainSubstring("written by bullmq:"+version), ContainSubstring("dialect "+dialect))))
 	},
 		Entry("bullmq 6", "6", "V6"),
 		Entry("bullmq 5", "5", "V5"),

@@ -195,7 +195,7 @@ func newAdd(c *client) *cobra.Command {
 			if job.AddOutcome() == bullmq.AlreadyExists {
 				return errExists(job.ID)
 			}
-			return c.listIDs(command, []string{job.ID})
+			return c.listIDs(command, []string{job.ID}, "")
 		},
 	}
 	flags := command.Flags()

@@ -20,7 +20,7 @@ func newStranded(c *client) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.listIDs(command, ids)
+				return c.listIDs(command, ids, "")
 			})
 		},
 	}
@@ -43,7 +43,7 @@ func newRepair(c *client) *cobra.Command {
 						return err
 					}
 					if change.dry {
-						return c.listIDs(command, ids)
+						return c.listIDs(command, ids, "")
 					}
 					if err := change.ask(command, fmt.Sprintf("repair %s, which has %s?", printable(queue.Name(), longestCell), count(len(ids), "stranded job", "stranded jobs"))); err != nil {
 						return err
@@ -53,7 +53,7 @@ func newRepair(c *client) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return c.listIDs(command, ids)
+				return c.listIDs(command, ids, "repaired")
 			})
 		},
 	}
@@ -61,11 +61,23 @@ func newRepair(c *client) *cobra.Command {
 	return command
 }
 
-// listIDs writes the ids of jobs.
-func (c *client) listIDs(command *cobra.Command, ids []string) error {
-	lines := make([]map[string]string, len(ids))
+// listIDs writes the ids of jobs, and what was done with them, such as removed; done is "" if
+// they are only listed.
+func (c *client) listIDs(command *cobra.Command, ids []string, done string) error {
+	lines := make([]map[string]any, len(ids))
 	for i, id := range ids {
-		lines[i] = map[string]string{"id": id}
+		lines[i] = map[string]any{"id": id}
+		if done != "" {
+			lines[i][done] = true
+		}
 	}
-	return list(c, command, lines, []string{"JOB"}, func(line map[string]string) []string { return []string{line["id"]} })
+	if len(ids) > 0 || done == "" {
+		if err := list(c, command, lines, []string{"JOB"}, func(line map[string]any) []string { return []string{line["id"].(string)} }); err != nil {
+			return err
+		}
+	}
+	if done != "" && c.asTable(command) {
+		_, _ = fmt.Fprintf(command.OutOrStdout(), "%s %s\n", jobs(len(ids)), done)
+	}
+	return nil
 }

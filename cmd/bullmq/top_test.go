@@ -150,7 +150,7 @@ var _ = Describe("bullmq top", func() {
 		top := show(s.command("top", "--interval", "200ms"), 120, 20)
 		Eventually(top.text).Should(MatchRegexp(`> apples +0 +1 `))
 		top.press("\r")
-		Eventually(top.text).Should(And(MatchRegexp(`1 workers\n  picker .* process \d+  \d of 3 jobs`), MatchRegexp(`1 running jobs\n  1 +pick .*attempt 1  picker  \{"percent":30\}`)))
+		Eventually(top.text).Should(And(MatchRegexp(`1 worker\n  picker .* process \d+  \d of 3 jobs`), MatchRegexp(`1 running job\n  1 +pick .*attempt 1  picker  \{"percent":30\}`)))
 		top.press("\x1b")
 		Eventually(top.text).Should(MatchRegexp(`> apples `))
 		top.press("\x03")
@@ -197,7 +197,7 @@ var _ = Describe("bullmq top", func() {
 		top := show(s.command("top", "--interval", "200ms"), 120, 12)
 		Eventually(top.text).Should(MatchRegexp(`> evil\x{FFFD}`))
 		top.press("\r")
-		Eventually(top.text).Should(MatchRegexp(`1 running jobs\n  1 .*\[41mjob`))
+		Eventually(top.text).Should(MatchRegexp(`1 running job\n  1 .*\[41mjob`))
 		for _, sequence := range []string{"\x1b]0;owned", "\u009b", "\x1b[2J\u009b", "\x1b[41m", "\u202e", "\x07"} {
 			Expect(top.output()).NotTo(ContainSubstring(sequence))
 		}

@@ -296,7 +296,7 @@ func (m *topModel) detailBody() []string {
 	if d == nil || d.queue != m.queue {
 		return append(lines, "", "reading…")
 	}
-	lines = append(lines, "", m.styled(styleTitle, fmt.Sprintf("%d workers", len(d.workers))))
+	lines = append(lines, "", m.styled(styleTitle, workers(len(d.workers))))
 	for _, w := range d.workers {
 		state := ""
 		switch {
@@ -311,7 +311,7 @@ func (m *topModel) detailBody() []string {
 			lines = append(lines, fmt.Sprintf("  %s  known by its connection only", m.pad(shown(w.Name), 24, true)))
 		}
 	}
-	lines = append(lines, "", m.styled(styleTitle, fmt.Sprintf("%d running jobs", len(d.running))))
+	lines = append(lines, "", m.styled(styleTitle, count(len(d.running), "running job", "running jobs")))
 	for _, job := range d.running {
 		lines = append(lines, fmt.Sprintf("  %s  %s  %s  attempt %d  %s  %s", m.pad(shown(job.ID), 14, true), m.pad(shown(job.Name), 24, true),
 			m.pad(ago(job.ProcessedOn), 8, false), job.AttemptsMade+1, shown(job.ProcessedBy), shown(string(job.Progress))))
