@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -27,6 +28,7 @@ type flowPage struct {
 	Height     int
 	Next, Prev string // addresses of other children of the job
 	Inside     bool   // the job is in the drawing
+	queues     []string
 }
 
 // flowLink is a job with the address of its flow, if the reader may see it.
@@ -41,7 +43,6 @@ type flowCount struct {
 // flowNode is a job in the drawing of a flow.
 type flowNode struct {
 	Title  string // name of the job
-	Queue  string // "" if it is not one of the dashboard
 	Where  string // queue and id
 	ListID string // of its element in the list; "" if there is no page
 	URL    string // "" if there is no page
@@ -73,21 +74,14 @@ const (
 	rowHeight     = boxHeight + 12
 )
 
-// live updates the page when one of the queues of the drawing has changed.
-func (p *flowPage) live() livePage {
-	topics := []string{p.Queue}
-	for _, node := range p.Root.All() {
-		if node.Queue != "" && !slices.Contains(topics, node.Queue) {
-			topics = append(topics, node.Queue)
-		}
-	}
-	return livePage{Topics: topics}
-}
+// live updates the page when one of the queues of the flow has changed.
+func (p *flowPage) live() livePage { return livePage{Topics: p.queues} }
 
 // flowModel is what is read for the page of a flow.
 type flowModel struct {
 	tree      *bullmq.FlowTree
 	ancestors []bullmq.FlowTreeKey
+	queues    []string // of its jobs, in order
 }
 
 // readFlow reads the flow of a job, also the jobs of queues that a viewer may not see.
@@ -102,11 +96,24 @@ func (d *Dashboard) readFlow(r *http.Request, whole bool) (*flowModel, error) {
 	if m.tree, err = bullmq.ReadFlowTree(ctx, d.connection, bullmq.FlowTreeQuery{QueueName: queue.Name(), Prefix: d.o.Prefix, ID: id, FromRoot: whole}); err != nil {
 		return nil, err
 	}
-	m.ancestors = m.tree.Ancestors
+	m.ancestors, m.queues = m.tree.Ancestors, d.queuesOf(m.tree.Root)
 	if !whole {
 		m.ancestors, err = bullmq.FlowAncestors(ctx, d.connection, d.o.Prefix, queue.Name(), id)
 	}
 	return m, err
+}
+
+// queuesOf returns the names of the queues of a flow, in order.
+func (d *Dashboard) queuesOf(root *bullmq.FlowTreeNode) []string {
+	found := map[string]bool{}
+	for stack := []*bullmq.FlowTreeNode{root}; len(stack) > 0; {
+		n := stack[len(stack)-1]
+		stack = append(stack[:len(stack)-1], n.Children...)
+		if n.Prefix == d.o.Prefix {
+			found[n.QueueName] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }
 
 // flow draws the flow of a job, from its root. With from=here it begins at the job, and skip
@@ -126,6 +133,7 @@ func (d *Dashboard) flow(r *http.Request) (any, error) {
 	}
 	page.Nodes, page.LeftOut = m.tree.Nodes, m.tree.LeftOut
 	page.Counts = countMarks(m.tree.Root)
+	page.queues = slices.DeleteFunc(slices.Clone(m.queues), func(name string) bool { return !d.sees(r, name) })
 	f := flowDrawing{d: d, r: r, page: page, skip: skip}
 	page.Root = f.draw(m.tree.Root)
 	page.Drawn = f.drawn
@@ -238,12 +246,11 @@ func (f *flowDrawing) node(read *bullmq.FlowTreeNode) *flowNode {
 	if node.Title == "" {
 		node.Title = read.ID
 	}
-	node.Detail = f.d.shownReason(read)
+	if node.Mark.Shape != "completed" { // a retried job keeps its last error
+		node.Detail = f.d.shownReason(read)
+	}
 	if read.Err != nil {
 		node.Detail = read.Err.Error()
-	}
-	if read.Prefix == f.d.o.Prefix {
-		node.Queue = read.QueueName
 	}
 	if read.Prefix == f.d.o.Prefix && !read.Removed {
 		node.URL = f.d.link("queues", read.QueueName, "jobs", read.ID)

@@ -8,7 +8,8 @@
 	const key = "bullmq-live";
 	const button = document.getElementById("live");
 	let main = document.getElementById("main");
-	let source = null, reconnect = 0, poll = 0, backoff = 1000;
+	let source = null, reconnect = 0, poll = 0, fallback = 0, backoff = 1000;
+	let watched = ""; // what tells of changes, as the page said when the stream was opened
 	let busy = false, again = false, last = "", paused = false;
 
 	try {
@@ -26,9 +27,12 @@
 	const showState = () => {
 		if (paused) show("off", "Paused", "The page is not updated. Press to update it.");
 		else if (source && source.readyState === EventSource.OPEN) show("on", "Live", "The page is updated when something changes. Press to pause.");
+		else if (source && !fallback) show("off", "Connecting", "The stream of changes is being opened. Press to pause.");
 		else if (!main.dataset.live) show("on", "Live", "The page is updated every " + main.dataset.every / 1000 + " seconds. Press to pause.");
 		else show("poll", "Every 5 s", "There is no stream of changes, so the page is updated every 5 seconds. Press to pause.");
 	};
+
+	const watchedBy = (element) => element.dataset.live + " " + (element.dataset.every || "");
 
 	// keep copies what the reader has changed in the page to the text that replaces it.
 	const keep = (fragment) => {
@@ -57,6 +61,7 @@
 				if (text !== last) await htmx.swap({ sourceElement: main, target: main, select: "#main", swap: "outerMorph", text });
 				last = text;
 				main = document.getElementById("main");
+				if (watchedBy(main) !== watched) connect();
 				showState();
 				document.dispatchEvent(new Event("bullmq:updated"));
 			}
@@ -76,28 +81,36 @@
 		source = null;
 		clearTimeout(reconnect);
 		clearInterval(poll);
-		poll = 0;
+		clearInterval(fallback);
+		poll = fallback = 0;
 	};
 	const connect = () => {
 		close();
 		if (paused || document.hidden) return;
+		watched = watchedBy(main);
 		const every = Number(main.dataset.every);
 		if (every) poll = setInterval(refresh, every);
-		if (!main.dataset.live) return;
-		const opened = new EventSource(main.dataset.live);
+		if (main.dataset.live) open(main.dataset.live);
+	};
+	// open opens the stream. Until that succeeds, the page is requested every few seconds.
+	const open = (address) => {
+		const opened = new EventSource(address);
 		source = opened;
 		opened.addEventListener("open", () => {
 			backoff = 1000;
+			clearInterval(fallback);
+			fallback = 0;
 			showState();
 			refresh(); // the page may have changed before
 		});
 		opened.addEventListener("change", refresh);
 		opened.addEventListener("error", () => {
 			if (source !== opened) return;
-			close();
+			opened.close();
+			source = null;
+			if (!fallback) fallback = setInterval(refresh, pollEvery);
 			showState();
-			poll = setInterval(refresh, pollEvery);
-			reconnect = setTimeout(connect, backoff * (0.5 + Math.random()));
+			reconnect = setTimeout(() => open(address), backoff * (0.5 + Math.random()));
 			backoff = Math.min(2 * backoff, longestBackoff);
 		});
 	};
@@ -141,7 +154,7 @@
 		filter(event.target);
 	});
 
-	button.hidden = false;
-	showState();
 	connect();
+	showState();
+	button.hidden = false;
 })();

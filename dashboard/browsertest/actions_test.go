@@ -188,6 +188,7 @@ var _ = Describe("With the keyboard alone", Ordered, ContinueOnFailure, func() {
 			Expect(t.text()).To(ContainSubstring(d.done))
 			Expect(eval[string](t, "document.querySelector('[role=status]').innerText")).To(ContainSubstring(d.done), "a screen reader reads it")
 			Expect(eval[[]string](t, "("+layoutScript+")()")).To(BeEmpty())
+			Expect(findings(t, axeRules[0])).To(BeEmpty(), "what was done")
 			Expect(t.found()).To(BeEmpty())
 			d.check(w, d.action)
 		})

@@ -14,6 +14,24 @@ import (
 	"github.com/17a2ac88/bullmq-go/bullmq"
 )
 
+// mark marks the document when it is live, so that same notices that it was loaded again.
+func (t *tab) mark() {
+	GinkgoHelper()
+	Eventually(t.live).Should(Equal("Live"))
+	_ = eval[bool](t, "window.marked = true")
+}
+
+func (t *tab) same() {
+	GinkgoHelper()
+	Expect(eval[bool](t, "window.marked === true")).To(BeTrue(), "the page was loaded again")
+	Expect(t.found()).To(BeEmpty())
+}
+
+// live returns what the page tells of its updates.
+func (t *tab) live() string {
+	return eval[string](t, "document.getElementById('live').innerText")
+}
+
 var _ = Describe("A page that stays open", Ordered, ContinueOnFailure, func() {
 	var (
 		w *world
@@ -23,32 +41,21 @@ var _ = Describe("A page that stays open", Ordered, ContinueOnFailure, func() {
 		w = openWorld(nil)
 		t = browser.open(views[0])
 	})
-	// mark marks the document, so that a reload is noticed.
-	mark := func() {
-		GinkgoHelper()
-		Eventually(func() string { return eval[string](t, "document.getElementById('live').innerText") }).Should(Equal("Live"))
-		_ = eval[bool](t, "window.marked = true")
-	}
-	same := func() {
-		GinkgoHelper()
-		Expect(eval[bool](t, "window.marked === true")).To(BeTrue(), "the page was loaded again")
-		Expect(t.found()).To(BeEmpty())
-	}
 
 	It("shows a job that Node has added, and counts it", func() {
 		w.queue("orders")
 		t.load(w.at("/queues/orders?state=waiting"))
 		Expect(t.text()).To(ContainSubstring("waiting 0"))
-		mark()
+		t.mark()
 		producer, _ := w.node("producer.mjs", "-queue", "orders")
 		Expect(producer.Send(map[string]any{"name": hostileName, "data": map[string]any{"color": "blue <b>"}})).To(Succeed())
 		Eventually(t.text).Should(And(ContainSubstring("waiting 1"), ContainSubstring(hostileName), ContainSubstring("blue <b>")))
-		same()
+		t.same()
 	})
 
 	It("counts jobs in the overview, and shows a worker that starts", func() {
 		t.load(w.at("/"))
-		mark()
+		t.mark()
 		row := func() string {
 			return eval[string](t, `[...document.querySelectorAll('tbody tr')].find(row => row.innerText.includes('orders')).innerText`)
 		}
@@ -60,7 +67,7 @@ var _ = Describe("A page that stays open", Ordered, ContinueOnFailure, func() {
 		w.work("orders", "painter", nil)
 		Eventually(row).Should(MatchRegexp(`\t4\t.*\t1$`), "four completed jobs and a worker")
 		Expect(row()).NotTo(ContainSubstring("no workers"))
-		same()
+		t.same()
 	})
 
 	It("shows the progress, the logs and the end of a job", func() {
@@ -80,12 +87,12 @@ var _ = Describe("A page that stays open", Ordered, ContinueOnFailure, func() {
 		id := w.add("live", "paint", nil, nil)
 		w.reaches("live", id, bullmq.StateActive)
 		t.load(w.at("/queues/live/jobs", id))
-		mark()
+		t.mark()
 		close(step)
 		Eventually(t.text).Should(And(ContainSubstring("42"), ContainSubstring("the first coat <i>dries</i>")))
 		close(release)
 		Eventually(t.text).Should(And(ContainSubstring("done at last"), ContainSubstring("completed")))
-		same()
+		t.same()
 	})
 
 	It("keeps the focus, the selection and what is typed", func() {
@@ -93,7 +100,7 @@ var _ = Describe("A page that stays open", Ordered, ContinueOnFailure, func() {
 			w.add("kept", "paint", nil, nil)
 		}
 		t.load(w.at("/queues/kept?state=waiting"))
-		mark()
+		t.mark()
 		t.tabTo("Data contains")
 		t.do(chromedp.KeyEvent("blu"))
 		_ = eval[bool](t, "document.querySelector('[aria-label=\"select job 2\"]').click(), true")
@@ -109,12 +116,12 @@ var _ = Describe("A page that stays open", Ordered, ContinueOnFailure, func() {
 		Eventually(t.text).Should(ContainSubstring("waiting 5"))
 		Expect(eval[string](t, nameScript)).To(Equal("select all jobs of this page"), "the focus is kept")
 		Expect(eval[int](t, "document.querySelectorAll('tbody input:checked').length")).To(Equal(4), "a new job is not selected")
-		same()
+		t.same()
 	})
 
 	It("is not updated while the reader has paused it", func() {
 		t.load(w.at("/queues/kept?state=waiting"))
-		mark()
+		t.mark()
 		t.tabTo("Live")
 		t.do(chromedp.KeyEvent(kb.Enter))
 		Eventually(t.text).Should(ContainSubstring("Paused"))
@@ -122,16 +129,16 @@ var _ = Describe("A page that stays open", Ordered, ContinueOnFailure, func() {
 		Consistently(t.text).WithTimeout(1500 * time.Millisecond).Should(ContainSubstring("waiting 5"))
 		t.do(chromedp.KeyEvent(kb.Enter))
 		Eventually(t.text).Should(ContainSubstring("waiting 6"))
-		same()
+		t.same()
 	})
 
 	It("says so while Redis can't be reached, and recovers", func() {
 		t.load(w.at("/queues/kept?state=waiting"))
-		mark()
+		t.mark()
 		w.redis.Kill()
-		Eventually(func() string { return eval[string](t, "document.getElementById('live').innerText") }).Should(BeElementOf("Not updated", "Every 5 s"))
+		Eventually(t.live).Should(BeElementOf("Not updated", "Every 5 s"))
 		Expect(w.redis.Start()).To(Succeed())
-		Eventually(func() string { return eval[string](t, "document.getElementById('live').innerText") }).WithTimeout(40 * time.Second).Should(Equal("Live"))
+		Eventually(t.live).WithTimeout(40 * time.Second).Should(Equal("Live"))
 		w.add("kept", "paint", nil, nil) // the server has started without data
 		Eventually(t.text).Should(ContainSubstring("waiting 1"))
 		Expect(eval[bool](t, "window.marked === true")).To(BeTrue())
