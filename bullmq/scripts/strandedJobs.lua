@@ -20,6 +20,7 @@ for i = rest, #ARGV do
       found[#found + 1] = job[3]
       if requeue == '1' then
         makeReady(base, jobId, toNumber(job[4]), 'RPUSH', held)
+        listed[jobId] = true
         emitTrimmed(eventLimit(metaKey), 'waiting', 'jobId', jobId)
       end
     end

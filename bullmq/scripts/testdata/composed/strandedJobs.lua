@@ -17,6 +17,20 @@ local call, try = redis.call, redis.pcall
 local base = ARGV[1]
 local requeue = ARGV[2]
 local rest = 3
+local listed -- the jobs of the lists; LPOS for each of many ids would read a long list as often
+local function isListed(jobId)
+  if not listed then
+    listed = {}
+    local lists = { KEYS[1], KEYS[2], KEYS[3] }
+    for i = 1, #lists do
+      local ids = call('LRANGE', lists[i], 0, -1)
+      for j = 1, #ids do
+        listed[ids[j]] = true
+      end
+    end
+  end
+  return listed[jobId]
+end
 local function isInAnyState(base, jobId)
   local kind = call('TYPE', base .. jobId).ok
   if kind ~= 'hash' and kind ~= 'none' then return true end -- a key of old clients
@@ -24,10 +38,7 @@ local function isInAnyState(base, jobId)
   for i = 1, #sets do
     if call('ZSCORE', sets[i], jobId) then return true end
   end
-  local lists = { KEYS[1], KEYS[2], KEYS[3] }
-  for i = 1, #lists do
-    if call('LPOS', lists[i], jobId) then return true end
-  end
+  if isListed(jobId) then return true end
   return call('SISMEMBER', KEYS[9], jobId) == 1
 end
 local function eventLimitOf(metaAt, kept)
@@ -83,6 +94,7 @@ for i = rest, #ARGV do
       found[#found + 1] = job[3]
       if requeue == '1' then
         makeReady(base, jobId, toNumber(job[4]), 'RPUSH', held)
+        listed[jobId] = true
         emitTrimmed(eventLimit(KEYS[11]), 'waiting', 'jobId', jobId)
       end
     end
