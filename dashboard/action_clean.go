@@ -69,7 +69,7 @@ func planClean(ctx context.Context, s *subject) (string, error) {
 		plan = fmt.Sprintf("Remove at least %s of %s", number(n, string(o.State)+" job"), s.name)
 	}
 	if o.Grace > 0 {
-		plan += fmt.Sprintf(" that are older than %s.", formatAge(o.Grace))
+		plan += fmt.Sprintf(", older than %s.", formatAge(o.Grace))
 	} else {
 		plan += ", of any age."
 	}

@@ -71,7 +71,7 @@ func planConcurrency(ctx context.Context, s *subject) (string, error) {
 		case limit == nil:
 			plan = fmt.Sprintf("Remove the limit of the jobs of %s that run at a time.", s.name)
 		case *limit == 0:
-			plan = fmt.Sprintf("Stop %s: no job starts, in all workers together, until the limit is changed or removed. %s wait.", s.name, number(ready(counts), "job"))
+			plan = fmt.Sprintf("Stop %s: no job starts, in all workers together, until the limit is changed or removed. It has %s.", s.name, number(ready(counts), "ready job"))
 		default:
 			plan = fmt.Sprintf("Let at most %s of %s run at a time, in all workers together.", number(*limit, "job"), s.name)
 		}
@@ -84,7 +84,7 @@ func planConcurrency(ctx context.Context, s *subject) (string, error) {
 	default:
 		plan += fmt.Sprintf(" Now the limit is %s.", formatCount(*meta.Concurrency))
 	}
-	return plan + fmt.Sprintf(" %s run. Running jobs are not stopped.", number(counts[bullmq.StateActive], "job")), nil
+	return plan + fmt.Sprintf(" It has %s. Running jobs are not stopped.", number(counts[bullmq.StateActive], "active job")), nil
 }
 
 func setConcurrency(ctx context.Context, s *subject) (string, error) {

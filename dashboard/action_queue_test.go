@@ -88,7 +88,7 @@ var _ = Describe("Actions on a queue", func() {
 
 	It("stop it by a concurrency of 0, as the command and BullMQ do, and show that it is stopped", func() {
 		add(2, nil)
-		Expect(check("concurrency", url.Values{"concurrency": {"0"}})).To(ContainSubstring("Stop orders: no job starts, in all workers together, until the limit is changed or removed. 2 jobs wait. Now there is no limit."))
+		Expect(check("concurrency", url.Values{"concurrency": {"0"}})).To(ContainSubstring("Stop orders: no job starts, in all workers together, until the limit is changed or removed. It has 2 ready jobs. Now there is no limit."))
 		Expect(do("concurrency", url.Values{"concurrency": {"0"}})).To(ContainSubstring("No job of orders starts until the concurrency is changed or removed."))
 		Expect(orders.Meta(ctx)).To(HaveField("Concurrency", HaveValue(BeZero())))
 		Expect(s.page("/queues/orders")).To(ContainSubstring("stopped: concurrency 0"))
@@ -152,17 +152,17 @@ var _ = Describe("Actions on a queue", func() {
 		s.fail("orders", 10)
 		Expect(ask("clean")).To(ContainSubstring("Remove 0 completed jobs of orders, of any age. Now the queue has 10 failed jobs."))
 		Expect(check("clean", url.Values{"state": {"failed"}})).To(ContainSubstring("Remove 10 failed jobs of orders, of any age."))
-		Expect(check("clean", url.Values{"state": {"failed"}, "age": {"1h"}})).To(ContainSubstring("Remove 0 failed jobs of orders that are older than 1 h."))
+		Expect(check("clean", url.Values{"state": {"failed"}, "age": {"1h"}})).To(ContainSubstring("Remove 0 failed jobs of orders, older than 1 h."))
 		hourAgo := fmt.Sprint(time.Now().Add(-time.Hour).UnixMilli())
 		for _, id := range []string{"1", "2", "3"} {
 			s.redisText("ZADD", "bull:orders:failed", "XX", hourAgo, id)
 		}
-		Expect(check("clean", url.Values{"state": {"failed"}, "age": {"30m"}})).To(ContainSubstring("Remove 3 failed jobs of orders that are older than 30 m."))
-		Expect(check("clean", url.Values{"state": {"failed"}, "age": {"30m"}, "limit": {"2"}})).To(ContainSubstring("Remove 2 failed jobs of orders that are older than 30 m. It removes at most 2, the oldest first."))
+		Expect(check("clean", url.Values{"state": {"failed"}, "age": {"30m"}})).To(ContainSubstring("Remove 3 failed jobs of orders, older than 30 m."))
+		Expect(check("clean", url.Values{"state": {"failed"}, "age": {"30m"}, "limit": {"2"}})).To(ContainSubstring("Remove 2 failed jobs of orders, older than 30 m. It removes at most 2, the oldest first."))
 		add(5, nil)
 		_, err := orders.Add(ctx, "old", nil, &bullmq.JobOptions{Timestamp: time.Now().Add(-time.Hour)})
 		Expect(err).NotTo(HaveOccurred())
-		Expect(check("clean", url.Values{"state": {"waiting"}, "age": {"30m"}})).To(ContainSubstring("Remove 1 waiting job of orders that are older than 30 m."))
+		Expect(check("clean", url.Values{"state": {"waiting"}, "age": {"30m"}})).To(ContainSubstring("Remove 1 waiting job of orders, older than 30 m."))
 		Expect(do("clean", url.Values{"state": {"failed"}, "age": {"2h"}})).To(ContainSubstring("0 failed jobs removed."))
 		Expect(do("clean", url.Values{"state": {"failed"}, "limit": {"4"}})).To(ContainSubstring("4 failed jobs removed."))
 		Expect(do("clean", url.Values{"state": {"failed"}})).To(ContainSubstring("6 failed jobs removed."))

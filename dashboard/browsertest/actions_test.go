@@ -53,8 +53,8 @@ var deeds = []deed{
 	{action: "promoteall", button: "Promote all", prepare: withJobs(bullmq.JobOptions{Delay: time.Hour}), plan: "2 delayed jobs", done: "2 jobs promoted", check: has(bullmq.StateWaiting, 2)},
 	{action: "drain", button: "Drain", prepare: withJobs(bullmq.JobOptions{}), plan: "Remove the 2 jobs", done: "2 jobs removed", check: has(bullmq.StateWaiting, 0)},
 	{action: "clean", button: "Clean", prepare: withJobs(bullmq.JobOptions{Delay: time.Hour}), fill: []string{"State", "delayed"}, plan: "2 delayed", done: "2 delayed jobs removed", check: has(bullmq.StateDelayed, 0)},
-	{action: "orphans", button: "Remove orphaned jobs", prepare: orphan, plan: "1 job", done: "1 job removed", check: gone("lost")},
-	{action: "repair", button: "Repair stranded jobs", prepare: orphan, plan: "1 job", done: "1 job repaired", check: has(bullmq.StateWaiting, 1)},
+	{action: "orphans", button: "Remove orphaned jobs", prepare: orphan, plan: "1 orphaned job", done: "1 job removed", check: gone("lost")},
+	{action: "repair", button: "Repair stranded jobs", prepare: orphan, plan: "1 stranded job", done: "1 job repaired", check: has(bullmq.StateWaiting, 1)},
 	{action: "obliterate", button: "Obliterate", prepare: withJobs(bullmq.JobOptions{}), fill: []string{"To confirm, type obliterate", "obliterate"}, plan: "with its 2 jobs", done: "is removed",
 		check: func(w *world, queue string) { Expect(w.exists("bull:" + queue + ":meta")).To(BeFalse()) }},
 

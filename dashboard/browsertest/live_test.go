@@ -53,6 +53,35 @@ var _ = Describe("A page that stays open", Ordered, ContinueOnFailure, func() {
 		t.same()
 	})
 
+	It("shows the end of a log and stays there, unless the reader has scrolled away", func() {
+		queue := w.queue("logged")
+		job, err := queue.Add(w.ctx, "paint", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		write := func(lines int, text string) {
+			GinkgoHelper()
+			for i := range lines {
+				_, err := queue.AddJobLog(w.ctx, job.ID, fmt.Sprint(text, " ", i), nil)
+				Expect(err).NotTo(HaveOccurred())
+			}
+			Expect(job.UpdateProgress(w.ctx, lines)).To(Succeed()) // an event, unlike the lines
+		}
+		atEnd := func() bool {
+			return eval[bool](t, `(() => { const log = document.getElementById("logs"); return log.scrollHeight > log.clientHeight && log.scrollHeight - log.scrollTop - log.clientHeight < 10; })()`)
+		}
+		write(150, "the first coat")
+		t.load(w.at("/queues/logged/jobs", job.ID))
+		Eventually(atEnd).Should(BeTrue())
+		t.mark()
+		write(20, "the second coat")
+		Eventually(t.text).Should(ContainSubstring("the second coat 19"))
+		Eventually(atEnd).Should(BeTrue())
+		_ = eval[bool](t, `(document.getElementById("logs").scrollTop = 0) === 0`)
+		write(20, "the third coat")
+		Eventually(t.text).Should(ContainSubstring("the third coat 19"))
+		Expect(atEnd()).To(BeFalse())
+		t.same()
+	})
+
 	It("counts jobs in the overview, and shows a worker that starts", func() {
 		t.load(w.at("/"))
 		t.mark()

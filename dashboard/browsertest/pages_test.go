@@ -26,7 +26,7 @@ var pages = []shown{
 	{title: "queue", path: to("/queues/orders?state=waiting"), text: "pack"},
 	{title: "queue's failed jobs", path: to("/queues/orders?state=failed"), text: "the printer is on fire"},
 	{title: "queue's jobs of all states", path: to("/queues/orders?state=all"), text: "in all states"},
-	{title: "search in all queues", path: to("/search?q=order-4721"), text: "Found by"},
+	{title: "search in all queues", path: to("/search?q=refused+by"), text: "Found by"},
 	{title: "empty search", path: to("/queues/orders?state=failed&data=nothing"), text: "No job"},
 	{title: "hostile queue", path: func(w *world) string { return w.at("/queues", hostileQueue) }, text: hostileName},
 	{title: "completed job", path: job("orders", "completed"), text: "the box is open"},
