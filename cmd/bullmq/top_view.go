@@ -285,7 +285,7 @@ func (m *topModel) detailBody() []string {
 		if remark := row.remark(); remark != "" {
 			lines = append(lines, m.styled(styleWarn, remark))
 		}
-		if row.Concurrency > 0 {
+		if row.Concurrency > 0 || row.Stopped {
 			lines = append(lines, fmt.Sprintf("global concurrency %d", row.Concurrency))
 		}
 		if row.LimitMax > 0 {
