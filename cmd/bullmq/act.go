@@ -46,6 +46,15 @@ func (a action) withReason(command *cobra.Command) action {
 	return a
 }
 
+// withReset returns the action that retries jobs, with a flag that clears their attempts.
+func (a action) withReset(command *cobra.Command) action {
+	reset := command.Flags().Bool("reset-attempts", false, "clear the attempts made; otherwise a job has one more attempt")
+	a.do = func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
+		return job.Retry(ctx, bullmq.StateFailed, &bullmq.RetryOptions{ResetAttemptsMade: *reset, ResetAttemptsStarted: *reset})
+	}
+	return a
+}
+
 // report tells what was done.
 func (a action) report(c *client, command *cobra.Command, r result) error {
 	if a.asked != nil {
@@ -55,9 +64,7 @@ func (a action) report(c *client, command *cobra.Command, r result) error {
 }
 
 var actions = []action{
-	{verb: "retry", done: "retried", short: "Run failed jobs again", state: "failed", do: func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
-		return job.Retry(ctx, bullmq.StateFailed, nil)
-	}},
+	{verb: "retry", done: "retried", short: "Run failed jobs again", state: "failed"}, // see withReset
 	{verb: "promote", done: "promoted", short: "Run delayed jobs now", state: "delayed", do: func(ctx context.Context, _ *bullmq.Queue, job *bullmq.Job) error {
 		return job.Promote(ctx)
 	}},
@@ -94,7 +101,10 @@ func newAction(c *client, a action) *cobra.Command {
 			})
 		},
 	}
-	if a.do == nil {
+	switch a.verb {
+	case "retry":
+		a = a.withReset(command)
+	case "cancel":
 		a = a.withReason(command)
 	}
 	o.add(command.Flags(), a.state)

@@ -85,6 +85,43 @@ var _ = Describe("The command", func() {
 		Expect(onTerminal(s.command("jobs", "orders", "--json"), "")).To(ContainSubstring(`{"state":"`))
 	})
 
+	It("selects finished jobs by the time of their end, and retries them with their attempts cleared", func() {
+		s := open()
+		orders := s.queue("orders")
+		s.add(orders, 3, "paint", nil, &bullmq.JobOptions{Attempts: 1})
+		s.fail(orders, 3)
+		count := func(arguments ...string) int {
+			output, _ := s.run(0, append([]string{"jobs", "orders"}, arguments...)...)
+			return len(lines(output))
+		}
+		Expect(count("--ended-within", "1d")).To(Equal(3))
+		Expect(count("--ended-within", "1ms")).To(BeZero())
+		Expect(count("--ended-before", "1d12h")).To(BeZero())
+		Expect(count("--ended-before", "1ms")).To(Equal(3))
+		Expect(onTerminal(s.command("job", "orders", "1"), "")).To(And(MatchRegexp(`\nended +20.*, after \d+`), ContainSubstring("\nattempts     1 of 1\n"), ContainSubstring("\nerror\n  the bucket is empty\n")))
+		s.run(0, "retry", "orders", "1")
+		s.run(0, "retry", "orders", "--ended-within", "7d", "--yes", "--reset-attempts")
+		made := map[string]int{}
+		for _, id := range []string{"1", "2", "3"} {
+			job, err := orders.Job(ctx, id)
+			Expect(err).NotTo(HaveOccurred())
+			made[id] = job.AttemptsMade
+		}
+		Expect(made).To(Equal(map[string]int{"1": 1, "2": 0, "3": 0}))
+	})
+
+	It("tells that tail waits for a queue that does not exist", func() {
+		s := open()
+		tail := s.command("tail", "nowhere")
+		session, err := gexec.Start(tail, GinkgoWriter, GinkgoWriter)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() string { return string(session.Err.Contents()) }).Should(ContainSubstring("There is no queue nowhere with the prefix bull yet"))
+		s.add(s.queue("nowhere"), 1, "paint", nil, nil)
+		Eventually(func() string { return string(session.Out.Contents()) }).Should(ContainSubstring(`"event":"added"`))
+		session.Interrupt()
+		Eventually(session).Should(gexec.Exit(0))
+	})
+
 	It("adds a job, and shows it with its logs", func() {
 		s := open()
 		output, _ := s.run(0, "add", "orders", "paint", `{"color":"blue"}`, "--id", "wall-1", "--attempts", "3", "--delay", "1h")
@@ -97,7 +134,9 @@ var _ = Describe("The command", func() {
 		output, _ = s.run(0, "job", "orders", "wall-1")
 		Expect(lines(output)).To(HaveExactElements(And(
 			HaveKeyWithValue("state", "delayed"), HaveKeyWithValue("logs", ConsistOf("opens the bucket")), HaveKeyWithValue("name", "paint"))))
-		Expect(onTerminal(s.command("job", "orders", "wall-1"), "")).To(ContainSubstring(`  "name": "paint"`))
+		Expect(onTerminal(s.command("job", "orders", "wall-1"), "")).To(And(
+			MatchRegexp(`^job +wall-1 of orders\nname +paint\nstate +delayed\nadded +20\d\d-.*, .* ago\ndelay +1h0m0s\nattempts +0 of 3\n`),
+			ContainSubstring("\ndata\n  {\n    \"color\": \"blue\"\n  }\n"), HaveSuffix("\nlog\n  opens the bucket\n")))
 		_, errors := s.run(2, "add", "orders", "paint", "{blue}")
 		Expect(errors).To(ContainSubstring("DATA is not JSON: {blue}"))
 	})
@@ -204,8 +243,10 @@ var _ = Describe("The command", func() {
 		worker := start("worker.mjs", "-name", "noddy", "-fail-every", "2")
 		Eventually(func() string { output, _ := s.run(0, "jobs", "orders", "--state", "failed"); return output }, "30s").Should(ContainSubstring("of this worker fails"))
 		Eventually(func() string { output, _ := s.run(0, "workers"); return output }).Should(ContainSubstring("noddy"))
+		output, _ := s.run(0, "workers")
+		Expect(lines(output)).To(ContainElement(And(HaveKeyWithValue("name", "noddy"), HaveKeyWithValue("running", BeNil()), HaveKeyWithValue("concurrency", BeNil()), HaveKeyWithValue("address", HavePrefix("127.0.0.1:")), HaveKey("started"))))
 		worker.Stop()
-		output, _ := s.run(0, "retry", "orders", "--all", "--yes")
+		output, _ = s.run(0, "retry", "orders", "--all", "--yes")
 		Expect(lines(output)[0]["done"]).To(BeNumerically(">", 0))
 		output, _ = s.run(0, "jobs", "orders", "--state", "failed")
 		Expect(output).To(BeEmpty())

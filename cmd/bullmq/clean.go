@@ -76,7 +76,7 @@ func newClean(c *client) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&state, "state", string(bullmq.StateCompleted), "state of the jobs: "+strings.Join(stateNames(), ", "))
-	flags.DurationVar(&olderThan, "older-than", 0, "only jobs that ended longer ago, or were added longer ago if they have not ended, such as 24h")
+	flags.Var((*age)(&olderThan), "older-than", "only jobs that ended longer ago, or were added longer ago if they have not ended, such as 7d, 24h or 10m")
 	flags.IntVar(&limit, "limit", 0, "remove at most this number of jobs (default all)")
 	flags.IntVar(&maxRead, "max-read", 1_000_000, "to count jobs by their age, read at most this number of them")
 	change.add(command, "count the jobs")

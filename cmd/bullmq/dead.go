@@ -58,7 +58,7 @@ func (o *letterConditions) add(command *cobra.Command) {
 	flags.StringVar(&o.name, "name", "", "name of the jobs")
 	flags.StringVar(&o.data, "data", "", "a text in their data; case is ignored")
 	flags.StringVar(&o.reason, "error", "", "a text in the error with which they failed; case is ignored")
-	flags.DurationVar(&o.olderThan, "older-than", 0, "only jobs that failed longer ago, such as 24h")
+	flags.Var((*age)(&o.olderThan), "older-than", "only jobs that failed longer ago, such as 7d, 24h or 10m")
 	flags.IntVar(&o.maxRead, "max-read", 1_000_000, "read at most this number of jobs")
 }
 

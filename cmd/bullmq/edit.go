@@ -130,7 +130,7 @@ func newDuplicate(c *client) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&id, "id", "", "id of the new job (default the next number)")
 	flags.StringVar(&text, "data", "", "other data, JSON or - to read it (default the data of the job)")
-	flags.DurationVar(&delay, "delay", 0, "time until the new job may run")
+	flags.Var((*age)(&delay), "delay", "time until the new job may run")
 	flags.BoolVar(&dry, "dry-run", false, "show the job that would be duplicated, and change nothing")
 	return command
 }

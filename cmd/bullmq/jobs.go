@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +19,8 @@ type conditions struct {
 	name, data, error string
 	olderThan         time.Duration
 	newerThan         time.Duration
+	endedBefore       time.Duration
+	endedWithin       time.Duration
 	maxRead           int
 }
 
@@ -37,8 +37,10 @@ func (o *conditions) add(flags *pflag.FlagSet, state string) {
 	flags.StringVar(&o.name, "name", "", "name of the jobs")
 	flags.StringVar(&o.data, "data", "", "a text in their data; case is ignored")
 	flags.StringVar(&o.error, "error", "", "a text in their error; case is ignored")
-	flags.DurationVar(&o.olderThan, "older-than", 0, "only jobs that were added longer ago, such as 24h")
-	flags.DurationVar(&o.newerThan, "newer-than", 0, "only jobs that were added later")
+	flags.Var((*age)(&o.olderThan), "older-than", "only jobs that were added longer ago, such as 7d, 24h or 10m")
+	flags.Var((*age)(&o.newerThan), "newer-than", "only jobs that were added later")
+	flags.Var((*age)(&o.endedBefore), "ended-before", "only jobs that completed or failed longer ago")
+	flags.Var((*age)(&o.endedWithin), "ended-within", "only jobs that completed or failed in this last time")
 	flags.IntVar(&o.maxRead, "max-read", 1_000_000, "read at most this number of jobs")
 }
 
@@ -49,12 +51,12 @@ func (o *conditions) check() error {
 			return err
 		}
 	}
-	return cmp.Or(notNegative("older-than", int(o.olderThan)), notNegative("newer-than", int(o.newerThan)), notNegative("max-read", o.maxRead))
+	return notNegative("max-read", o.maxRead)
 }
 
 // any reports whether a condition other than the state is set.
 func (o *conditions) any() bool {
-	return o.name != "" || o.data != "" || o.error != "" || o.olderThan > 0 || o.newerThan > 0
+	return o.name != "" || o.data != "" || o.error != "" || o.olderThan > 0 || o.newerThan > 0 || o.endedBefore > 0 || o.endedWithin > 0
 }
 
 // search returns the search for the jobs, which may take some time.
@@ -68,6 +70,12 @@ func (o *conditions) search(maxTime time.Duration) bullmq.JobSearch {
 	}
 	if o.newerThan > 0 {
 		search.AddedAfter = time.Now().Add(-o.newerThan)
+	}
+	if o.endedBefore > 0 {
+		search.FinishedBefore = time.Now().Add(-o.endedBefore)
+	}
+	if o.endedWithin > 0 {
+		search.FinishedAfter = time.Now().Add(-o.endedWithin)
 	}
 	return search
 }
@@ -88,8 +96,11 @@ func (l jobLine) MarshalJSON() ([]byte, error) {
 }
 
 func (l jobLine) row() []string {
-	return []string{l.ID, string(l.State), l.Name, ago(l.Timestamp), fmt.Sprint(l.AttemptsMade), string(l.Data), l.FailedReason}
+	return []string{l.ID, string(l.State), l.Name, ago(l.Timestamp), ago(l.FinishedOn), fmt.Sprint(l.AttemptsMade), string(l.Data), l.FailedReason}
 }
+
+// jobHead is the head of a table of jobs.
+var jobHead = []string{"JOB", "STATE", "NAME", "ADDED", "ENDED", "ATTEMPTS", "DATA", "ERROR"}
 
 func newJobs(c *client) *cobra.Command {
 	var o conditions
@@ -114,7 +125,7 @@ func newJobs(c *client) *cobra.Command {
 				for i, job := range page.Jobs {
 					lines[i] = jobLine{page.States[i], job}
 				}
-				err = list(c, command, lines, []string{"JOB", "STATE", "NAME", "ADDED", "ATTEMPTS", "DATA", "ERROR"}, jobLine.row)
+				err = list(c, command, lines, jobHead, jobLine.row)
 				if page.Next != "" {
 					_, _ = fmt.Fprintf(command.ErrOrStderr(), "There may be more: --after %s\n", page.Next)
 				}
@@ -126,45 +137,6 @@ func newJobs(c *client) *cobra.Command {
 	command.Flags().IntVar(&limit, "limit", 100, "list at most this number of jobs")
 	command.Flags().StringVar(&after, "after", "", "continue after an earlier list")
 	return command
-}
-
-// shownRows is how many rows of the log are shown with a job.
-const shownRows = 100
-
-func newJob(c *client) *cobra.Command {
-	return &cobra.Command{
-		Use:   "job QUEUE ID",
-		Short: "Show a job with the end of its log",
-		Args:  cobra.ExactArgs(2),
-		RunE: func(command *cobra.Command, args []string) error {
-			return c.withQueue(command, args[0], func(ctx context.Context, queue *bullmq.Queue) error {
-				job, state, err := queue.JobAndState(ctx, args[1])
-				if err != nil {
-					return err
-				}
-				logs, rows, err := queue.JobLogs(ctx, job.ID, bullmq.Page{Limit: shownRows})
-				if err != nil {
-					return err
-				}
-				if slices.Reverse(logs); rows > len(logs) {
-					_, _ = fmt.Fprintf(command.ErrOrStderr(), "These are the last %d of %d rows of the log: bullmq logs shows all.\n", len(logs), rows)
-				}
-				text, err := jobLine{state, job}.MarshalJSON()
-				if err != nil {
-					return err
-				}
-				var whole bytes.Buffer
-				if whole.Write(text[:len(text)-1]); len(logs) > 0 {
-					whole.WriteString(`,"logs":`)
-					if err := writeJSON(&whole, logs); err != nil {
-						return err
-					}
-				}
-				whole.WriteString("}")
-				return writeDocument(command.OutOrStdout(), whole.Bytes(), c.asTable(command))
-			})
-		},
-	}
 }
 
 func newAdd(c *client) *cobra.Command {
@@ -200,7 +172,7 @@ func newAdd(c *client) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.JobID, "id", "", "id of the job (default the next number)")
-	flags.DurationVar(&o.Delay, "delay", 0, "time until the job may run")
+	flags.Var((*age)(&o.Delay), "delay", "time until the job may run")
 	flags.IntVar(&o.Priority, "priority", 0, "priority, from 1, the highest, to 2097151 (default none)")
 	flags.IntVar(&o.Attempts, "attempts", 0, "attempts in all (default 1)")
 	return command

@@ -101,7 +101,7 @@ func parseRate(text string) (*rateLimit, error) {
 	if duration != "" && (duration[0] < '0' || duration[0] > '9') {
 		duration = "1" + duration // as in 100/s
 	}
-	d, failed := time.ParseDuration(duration)
+	d, failed := parseAge(duration)
 	if errors.Join(err, failed) != nil || n < 1 || d < time.Millisecond {
 		return nil, usageError{fmt.Errorf("--rate is %q; give jobs per time, such as 100/1m, or %s", text, none)}
 	}
@@ -156,8 +156,11 @@ func (c *client) writeLimits(command *cobra.Command, line limitLine) error {
 		if l.LimitedSeconds > 0 {
 			limited = "for " + short(time.Duration(l.LimitedSeconds*float64(time.Second)))
 		}
-		if l.DryRun {
+		switch {
+		case l.DryRun:
 			remark = "nothing was changed"
+		case l.LimitedSeconds > 0 && l.Rate == nil:
+			remark = "the wait of a limit that was removed, or of a worker: --end ends it"
 		}
 		return []string{l.Queue, concurrency, rate, limited, remark}
 	})

@@ -90,7 +90,7 @@ var _ = Describe("Profiles of the command", func() {
 		output, _ = c.run(0, environment, "queues", "--profile", "shop", "--prefix", "bull")
 		Expect(output).To(BeEmpty())
 		output, _ = c.run(4, environment, "doctor", "--profile", "shop", "orders")
-		Expect(output).To(And(ContainSubstring("database 2, prefix shop"), ContainSubstring(`bullmq workers --profile shop --prefix shop orders`), Not(ContainSubstring("p@ss"))))
+		Expect(output).To(And(ContainSubstring("database 2, prefix shop"), ContainSubstring(`bullmq workers --profile shop --prefix shop`), Not(ContainSubstring("p@ss"))))
 		_, errors := c.run(1, environment[1:], "queues", "--profile", "shop")
 		Expect(errors).To(And(ContainSubstring("read url of the profile shop in "+c.file()), ContainSubstring("the environment variable SHOP_PASSWORD is not set")))
 		_, errors = c.run(2, environment, "queues", "--profile", "shop", "--redis", "redis://127.0.0.1")

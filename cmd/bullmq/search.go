@@ -85,7 +85,7 @@ func newSearch(c *client) *cobra.Command {
 				err = s.byConditions(ctx, o, limit, position, startQueue)
 			}
 			if len(s.found) > 0 || err == nil {
-				err = errors.Join(list(c, command, s.found, []string{"QUEUE", "JOB", "STATE", "NAME", "ADDED", "ATTEMPTS", "DATA", "ERROR"}, func(l foundLine) []string {
+				err = errors.Join(list(c, command, s.found, slices.Concat([]string{"QUEUE"}, jobHead), func(l foundLine) []string {
 					return append([]string{l.queue}, l.row()...)
 				}), err)
 			}

@@ -40,6 +40,7 @@ func newTail(c *client) *cobra.Command {
 				return err
 			}
 			defer events.Close()
+			c.warnAbsent(ctx, command, connection, args[0])
 			table := c.asTable(command)
 			for event, err := range events.All(ctx) {
 				if errors.Is(err, context.Canceled) {
@@ -59,6 +60,19 @@ func newTail(c *client) *cobra.Command {
 	}
 	command.Flags().StringVar(&after, "after", "", "begin after the event with this id; 0-0 is before the oldest one (default only new events)")
 	return command
+}
+
+// warnAbsent tells the reader if a queue does not exist, because its name may be mistyped.
+func (c *client) warnAbsent(ctx context.Context, command *cobra.Command, connection *bullmq.Connection, name string) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	summaries, err := bullmq.SummarizeQueues(ctx, connection, c.prefix, name)
+	if err != nil {
+		return // the events tell
+	}
+	if exists, err := c.exists(ctx, connection, summaries[0]); err == nil && !exists {
+		_, _ = fmt.Fprintf(command.ErrOrStderr(), "There is no queue %s with the prefix %s yet: waiting for its first event.\n", printable(name, longestCell), printable(c.prefix, longestCell))
+	}
 }
 
 func lineOfEvent(event bullmq.Event) eventLine {

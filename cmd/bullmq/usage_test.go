@@ -84,7 +84,10 @@ var _ = Describe("The command line", func() {
 			"replay orders":                        "--all",
 			"replay orders --all":                  "--yes",
 			"replay orders 1 --all":                "either ids or conditions",
-			"replay orders --all --older-than -1s": "--older-than is negative",
+			"replay orders --all --older-than -1s": `"-1s" is not a duration such as 90s, 1h30m or 7d`,
+			"jobs orders --older-than 1w":          `"1w" is not a duration`,
+			"jobs orders --ended-within 1.5d":      `"1.5d" is not a duration`,
+			"jobs orders --ended-within ''":        "is not a duration",
 		} {
 			err := s.misuse(line)
 			var usage usageError

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,8 +21,9 @@ type workerLine struct {
 	PID         int       `json:"pid,omitempty"`
 	Version     string    `json:"version,omitempty"`
 	Library     string    `json:"library,omitempty"`
-	Running     int       `json:"running"`
-	Concurrency int       `json:"concurrency,omitempty"`
+	Address     string    `json:"address,omitempty"` // of a connection of a worker of BullMQ
+	Running     *int      `json:"running"`           // null for a worker of BullMQ, which does not tell it
+	Concurrency *int      `json:"concurrency"`       // the same
 	Paused      bool      `json:"paused,omitempty"`
 	Stopping    bool      `json:"stopping,omitempty"`
 	Started     time.Time `json:"started,omitzero"`
@@ -48,16 +50,32 @@ func newWorkers(c *client) *cobra.Command {
 			}
 			lines := make([]workerLine, len(workers))
 			for i, w := range workers {
-				lines[i] = workerLine{w.Name, w.Queues, w.Host, w.PID, w.Version, w.Library, w.Running, w.Concurrency, w.Paused, w.Stopping, w.Started, w.IsRegistered()}
+				lines[i] = describeWorker(w)
 			}
 			return list(c, command, lines, []string{"NAME", "QUEUES", "HOST", "PID", "RUNNING", "CONCURRENCY", "STARTED", "LIBRARY"}, func(l workerLine) []string {
 				if !l.registered {
-					return []string{l.Name, strings.Join(l.Queues, " "), "", "", "", "", "", "known by its connection only"}
+					return []string{l.Name, strings.Join(l.Queues, " "), l.Address, "", "?", "?", ago(l.Started), "known by its connection only"}
 				}
-				return []string{l.Name, strings.Join(l.Queues, " "), l.Host, fmt.Sprint(l.PID), fmt.Sprint(l.Running), fmt.Sprint(l.Concurrency), ago(l.Started), l.Library}
+				return []string{l.Name, strings.Join(l.Queues, " "), l.Host, fmt.Sprint(l.PID), fmt.Sprint(*l.Running), fmt.Sprint(*l.Concurrency), ago(l.Started), l.Library}
 			})
 		},
 	}
+}
+
+// describeWorker returns what is known of a worker. The connection of a worker that is not registered tells
+// its address and its age.
+func describeWorker(w bullmq.WorkerInfo) workerLine {
+	line := workerLine{Name: w.Name, Queues: w.Queues, Host: w.Host, PID: w.PID, Version: w.Version, Library: w.Library, Paused: w.Paused, Stopping: w.Stopping, Started: w.Started, registered: w.IsRegistered()}
+	if line.registered {
+		line.Running, line.Concurrency = &w.Running, &w.Concurrency
+	} else if len(w.Connections) > 0 {
+		fields := w.Connections[0].Fields
+		line.Address = fields["addr"]
+		if seconds, err := strconv.Atoi(fields["age"]); err == nil {
+			line.Started = time.Now().Add(-time.Duration(seconds) * time.Second).Truncate(time.Second)
+		}
+	}
+	return line
 }
 
 // checkNames returns an error if a named queue neither exists nor has workers.
