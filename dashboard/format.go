@@ -94,6 +94,9 @@ func formatClock(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 func when(t time.Time) template.HTML { return timeElement(t, "") }
 func ago(t time.Time) template.HTML  { return timeElement(t, ` class="ago"`) }
 
+// next shows the time until a run, which is due when none is left.
+func next(t time.Time) template.HTML { return timeElement(t, ` class="ago next"`) }
+
 func timeElement(t time.Time, class string) template.HTML {
 	if t.IsZero() {
 		return ""

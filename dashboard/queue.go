@@ -21,6 +21,7 @@ type queuePage struct {
 	// Older and Newer bound the age of the jobs, such as 1h.
 	Older, Newer string
 	Jobs         []jobRow
+	Errors       bool // a job has an error
 	Read         int
 	Next         string // address of the next page
 	// HiddenData and HiddenErrors mean that these are redacted, and can't be searched.
@@ -187,6 +188,7 @@ func (d *Dashboard) queue(r *http.Request) (any, error) {
 	page.Read = found.Read
 	for i, job := range found.Jobs {
 		job = d.shownJob(queue.Name(), job)
+		page.Errors = page.Errors || job.FailedReason != ""
 		page.Jobs = append(page.Jobs, jobRow{job, found.States[i], cut(string(job.Data), 160)})
 	}
 	if found.Next != "" {

@@ -190,7 +190,7 @@ var pages = func() map[string]*template.Template {
 			}
 			return all
 		}, "cut": cut, "states": func() []bullmq.State { return shownStates },
-		"actions": actionsOn, "short": short, "bytes": formatBytes, "long": func(n int64) string { return formatCount(int(n)) }, "escape": url.PathEscape, "when": when, "ago": ago, "tone": tone, "tabs": func(page, queue string) any { return struct{ Page, Queue string }{page, queue} },
+		"actions": actionsOn, "short": short, "bytes": formatBytes, "long": func(n int64) string { return formatCount(int(n)) }, "escape": url.PathEscape, "when": when, "ago": ago, "next": next, "tone": tone, "tabs": func(page, queue string) any { return struct{ Page, Queue string }{page, queue} },
 		"navigation": func() []navLink { return navigation }, "queueTabs": func() []navLink { return queueTabs },
 		"pathOf": func(navLink) string { return "" }, "pathIn": func(navLink, string) string { return "" }, // see templates
 	}

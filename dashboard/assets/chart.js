@@ -19,7 +19,7 @@
 	const duration = (ms) => {
 		if (ms == null) return "–";
 		if (ms < 1000) return ms + " ms";
-		if (ms < 60000) return +(ms / 1000).toPrecision(3) + " s";
+		if (ms <= 100000) return +(ms / 1000).toPrecision(3) + " s";
 		if (ms < 3600000) return +(ms / 60000).toPrecision(3) + " m";
 		return +(ms / 3600000).toPrecision(3) + " h";
 	};

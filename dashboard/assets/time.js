@@ -2,7 +2,9 @@
 // with class "ago" it becomes the time that has passed.
 "use strict";
 const times = (() => {
-	const full = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, timeZoneName: "short" });
+	const parts = { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" };
+	const whole = new Intl.DateTimeFormat(undefined, parts);
+	const full = new Intl.DateTimeFormat(undefined, { ...parts, fractionalSecondDigits: 3 });
 	const units = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
 
 	const passed = (milliseconds) => {
@@ -20,9 +22,10 @@ const times = (() => {
 	const show = (element) => {
 		const at = new Date(element.dateTime);
 		if (isNaN(at)) return;
-		const local = full.format(at);
+		const local = (at.getMilliseconds() ? full : whole).format(at);
 		const ago = element.classList.contains("ago");
-		const text = ago ? passed(Date.now() - at) : local;
+		const due = at <= Date.now() && element.classList.contains("next");
+		const text = due ? "due" : ago ? passed(Date.now() - at) : local;
 		if (element.textContent !== text) element.textContent = text;
 		const title = ago ? local : at.toISOString();
 		if (element.title !== title) element.title = title;

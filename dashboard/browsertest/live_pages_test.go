@@ -89,7 +89,7 @@ var _ = Describe("An open page", Ordered, ContinueOnFailure, func() {
 			open(w.at(path))
 			before := w.routeReady()
 			ready := func() int {
-				return eval[int](t, `Number([...document.querySelectorAll('tbody tr')].find(row => row.innerText.includes('thumbnails'))?.cells[2].innerText)`)
+				return eval[int](t, `Number([...document.querySelectorAll('tbody tr')].find(row => row.innerText.includes('thumbnails'))?.cells[2].innerText ?? -1)`)
 			}
 			Eventually(ready).WithTimeout(40*time.Second).Should(Equal(before), "the route is found by the next scan")
 			w.add("thumbnails", "scale", nil, gpu)
@@ -153,7 +153,7 @@ var _ = Describe("An open page", Ordered, ContinueOnFailure, func() {
 		Eventually(list).Should(MatchRegexp(`confirm\s+completed`))
 		Expect(eval[string](t, nameScript)).To(Equal("child-7"), "the focus is kept")
 		Expect(eval[string](t, `document.activeElement.getAttribute('href')`)).To(ContainSubstring(root.Children[7].Job.ID))
-		Expect(eval[int](t, top)).To(BeNumerically("~", before, 30), "up to the line of the child, which is the last one now")
+		Expect(eval[int](t, top)).To(BeNumerically("~", before, 60), "up to the lines of the child, which is the last one now")
 		Expect(eval[[]int](t, drawing)).To(Equal([]int{60, 40}))
 		Expect(eval[int](t, `document.querySelectorAll('.flow .node.completed').length`)).To(Equal(1), "the drawing")
 		t.same()
