@@ -82,7 +82,7 @@ func (n serverNode) Clock() string {
 	switch {
 	case n.ClockErr != nil:
 		return ""
-	case n.ClockOffset.Abs() < 2*time.Millisecond:
+	case n.ClockOffset.Abs() < time.Second:
 		return "the same"
 	case n.ClockOffset < 0:
 		return formatAge(-n.ClockOffset) + " behind"

@@ -58,9 +58,11 @@
 			else if (paused || document.hidden) again = false;
 			else if (response.status >= 500) show("bad", "Not updated", "The page can’t be read: " + response.status + ".");
 			else {
+				const told = { ...main.dataset };
 				if (text !== last) await htmx.swap({ sourceElement: main, target: main, select: "#main", swap: "outerMorph", text });
 				last = text;
 				main = document.getElementById("main");
+				if (!response.ok) Object.assign(main.dataset, told); // the page of an error is not live, but its job or queue may come back
 				if (watchedBy(main) !== watched) connect();
 				showState();
 				document.dispatchEvent(new Event("bullmq:updated"));
