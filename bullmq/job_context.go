@@ -104,7 +104,7 @@ func QueueFromContext(ctx context.Context, name string) (*Queue, error) {
 }
 
 // LoggerFromContext returns a logger for the handler that has the context. Its lines go
-// to the worker's Logger, with the fields queue, worker, job, name and attempt. With
+// to the worker's Logger, with the fields queue, worker if it has a name, job, name and attempt. With
 // WorkerOptions.JobLog they go to the log of the job as well.
 //
 // Outside of a worker's handler it returns slog.Default. Either has the fields of

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -133,6 +134,7 @@ type resultTail struct {
 	polled    time.Time   // when all waits last read the states of their jobs
 	pollTimer *time.Timer // runs until the next time
 
+	faults   faultLog     // of the reader of events
 	watchers atomic.Int64 // the number of watchers in watching
 }
 
@@ -216,7 +218,7 @@ func (t *resultTail) follow(ctx context.Context, last backend.EventPosition, don
 			case errors.Is(err, ErrClosed): // the Connection is closed; all waits notice when they read
 				t.pollNow()
 			case !errors.Is(err, context.Canceled) && !t.isClosed():
-				t.core.log.Warn("waiting for results failed; retrying", logError, err)
+				t.faults.write(t.core.log, slog.LevelWarn, t.core.health().Reachable, "waiting for results failed; retrying", err)
 			}
 			continue
 		}

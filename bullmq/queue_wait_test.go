@@ -49,6 +49,25 @@ var _ = Describe("Queue.WaitForJob during an outage", Label("slow"), func() {
 		Expect(proxy.Set(faults)).To(Succeed())
 	}
 
+	It("logs little, and continues when Redis is back", func() {
+		proxy, link := proxiedRedis()
+		var lines logLines
+		queue := newQueue(name, &bullmq.QueueOptions{Connection: link, Logger: bullmq.Zerolog(zerolog.New(&lines))})
+		job, err := queue.Add(ctx, "a", nil, nil)
+		Expect(err).NotTo(HaveOccurred())
+		done := waitFor(ctx, queue, job.ID)
+		Eventually(clientList).Should(ContainSubstring("cmd=xread"))
+		set(proxy, faultproxy.Faults{Refuse: true})
+		proxy.CutAll()
+		Eventually(func() int { return lines.with("waiting for results failed") }).Should(Equal(1))
+		time.Sleep(2500 * time.Millisecond)
+		Expect(lines.with("waiting for results failed")).To(Equal(1))
+		set(proxy, faultproxy.Faults{})
+		Eventually(queue.Health).Should(HaveField("Reachable", true))
+		finish("late")
+		Eventually(done).Should(Receive(Equal(outcome{value: `"late"`})))
+	})
+
 	DescribeTable("continues and returns the job's value when", func(away func(proxy *faultproxy.Proxy), begunBefore, endsMeanwhile bool) {
 		proxy, link := proxiedRedis()
 		queue := newQueue(name, &bullmq.QueueOptions{Connection: link})

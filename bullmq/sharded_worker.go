@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -187,11 +188,12 @@ func (w *ShardedWorker) follow(ctx context.Context) {
 	view, changed := w.of.watch()
 	due := true  // the view may have changed before Run
 	served := -1 // the number of the newest generation
+	var faults faultLog
 	for ctx.Err() == nil {
 		if due {
 			err := w.serve(ctx, view)
 			if due = err != nil; due && ctx.Err() == nil {
-				w.of.log.Warn("the shards of a new generation are not served yet; this is tried again every second", logError, err)
+				faults.write(w.of.log, slog.LevelWarn, false, "the shards of a new generation are not served yet; this is tried again every second", err)
 			}
 			if current := view.current(); !due && current.Number != served {
 				served = current.Number

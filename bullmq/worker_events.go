@@ -6,10 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/17a2ac88/bullmq-go/bullmq/internal/safe"
-	"github.com/17a2ac88/bullmq-go/bullmq/internal/timing"
 )
 
 // WorkerEvents contains functions that a [Worker] calls when a job or the worker
@@ -137,10 +135,8 @@ func (h *host) emitAsync(event EventType) *safe.Background {
 	return safe.Go(context.Background(), func(context.Context) { h.emit(WorkerEvent{Type: event}) })
 }
 
-// fault logs an error that no handler returned and emits it as an event. It logs
-// at most one line a second, or one in ten seconds while Redis is unreachable. The
-// line has the number of suppressed lines, if there are any. That the Connection is closed is logged once,
-// since it stays closed.
+// fault logs an error that no handler returned, see [faultLog], and emits it as an event.
+// That the Connection is closed is logged once, since it stays closed.
 func (w *queueWorker) fault(err error, message string, fields ...any) {
 	w.host.reportFault(w.core.log, w.QueueName(), err, message, fields...)
 }
@@ -155,26 +151,7 @@ func (h *host) reportFault(log *slog.Logger, queueName string, err error, messag
 		h.emit(WorkerEvent{Type: EventError, QueueName: queueName, Err: err})
 		return
 	}
-	pause := timing.FaultLogInterval
-	if !h.Health().Reachable {
-		pause = timing.OutageLogInterval
-	}
-	h.mu.Lock()
-	silent := time.Since(h.lastFault) < pause
-	left := h.leftOut
-	if silent {
-		h.leftOut++
-	} else {
-		h.lastFault, h.leftOut = time.Now(), 0
-	}
-	h.mu.Unlock()
-	if !silent {
-		fields = append(fields, logError, err)
-		if left > 0 {
-			fields = append(fields, logSuppressed, left)
-		}
-		log.Error(message, fields...)
-	}
+	h.faults.write(log, slog.LevelError, h.Health().Reachable, message, err, fields...)
 	h.emit(WorkerEvent{Type: EventError, QueueName: queueName, Err: err})
 }
 

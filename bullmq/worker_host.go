@@ -44,8 +44,7 @@ type host struct {
 	close      context.CancelFunc
 	tokens     atomic.Int64
 
-	lastFault  time.Time
-	leftOut    int
+	faults     faultLog
 	warnClosed sync.Once
 }
 

@@ -214,7 +214,7 @@ func (s *Server) exists(ctx context.Context, id string, limit time.Duration) boo
 func (a *adder) maybeAdded(ctx context.Context, id string, err error) *Problem {
 	a.server.o.Logger.ErrorContext(ctx, "it is unknown whether a job was added", "job", id, "route", a.name, "error", err)
 	return problem(http.StatusServiceUnavailable, CodeMaybeAdded,
-		"the reply of Redis was lost; repeat the request with its Idempotency-Key, or look for the job at Location").about(id).after(outagePause)
+		"the reply of Redis was lost; look for the job at Location; repeat the request only if it has an Idempotency-Key, or names the id of the job itself").about(id).after(outagePause)
 }
 
 // compare returns an error unless an existing job is that of the same request. With the outcome
