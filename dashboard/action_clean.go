@@ -55,6 +55,13 @@ func planClean(ctx context.Context, s *subject) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if o.State == bullmq.StateWaiting { // in BullMQ 5, those of a paused queue are in another list
+		paused, err := s.queue.Counts(ctx, bullmq.StatePaused)
+		if err != nil {
+			return "", err
+		}
+		counts[o.State] += paused[bullmq.StatePaused]
+	}
 	n, more := counts[o.State], false
 	if o.Grace > 0 {
 		if n, more, err = s.countOlder(ctx, o.State, o.Grace); err != nil {
@@ -99,11 +106,20 @@ func (s *subject) countOlder(ctx context.Context, state bullmq.State, age time.D
 		n, err = s.queue.CountFinishedBefore(ctx, state, before)
 		return n, false, err
 	}
-	found, err := s.queue.EachMatch(ctx, bullmq.JobSearch{States: []bullmq.State{state}, AddedBefore: before, MaxRead: maxActed, MaxTime: s.dashboard.o.Timeout * 4 / 10}, nil)
+	found, err := s.queue.EachMatch(ctx, bullmq.JobSearch{States: cleanedStates(state), AddedBefore: before, MaxRead: maxActed, MaxTime: s.dashboard.o.Timeout * 4 / 10}, nil)
 	if err != nil {
 		return 0, false, err
 	}
 	return found.Matched, found.Next != "", nil
+}
+
+// cleanedStates returns the states in which the jobs of a state are. In BullMQ 5, those that wait in
+// a paused queue are in the state paused.
+func cleanedStates(state bullmq.State) []bullmq.State {
+	if state == bullmq.StateWaiting {
+		return []bullmq.State{state, bullmq.StatePaused}
+	}
+	return []bullmq.State{state}
 }
 
 // cleanPage is how many jobs one call removes.
@@ -116,16 +132,20 @@ func clean(ctx context.Context, s *subject) (string, error) {
 	}
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
-	removed, limit := 0, o.Limit
+	removed, limit, kind := 0, o.Limit, string(o.State)+" job"
+	states := cleanedStates(o.State)
 	for {
-		o.Limit = cleanPage
+		o.State, o.Limit = states[0], cleanPage
 		if limit > 0 {
 			o.Limit = min(cleanPage, limit-removed)
 		}
 		ids, err := s.queue.Clean(bounded, o)
 		removed += len(ids)
-		if err != nil || len(ids) < o.Limit || removed == limit {
-			return s.partly(bounded, fmt.Sprintf("%s removed.", number(removed, string(o.State)+" job")), err)
+		if len(ids) < o.Limit {
+			states = states[1:]
+		}
+		if err != nil || len(states) == 0 || limit > 0 && removed == limit {
+			return s.partly(bounded, fmt.Sprintf("%s removed.", number(removed, kind)), err)
 		}
 	}
 }

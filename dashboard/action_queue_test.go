@@ -231,6 +231,29 @@ var _ = Describe("Actions on a queue", func() {
 			"remove orders  [1 2] 0 jobs removed. 2 jobs not removed. <nil>",
 		))
 	})
+
+	DescribeTable("cleans the waiting jobs of a paused queue, as Node counts them", func(version string) {
+		s := open(nil)
+		node := s.node(version)
+		for range 3 {
+			node.do("add", map[string]any{"queue": "orders", "name": "paint", "data": 1})
+		}
+		node.do("pause", map[string]any{"queue": "orders"})
+		_, text := s.get("/queues/orders/actions/clean?sent=1&state=waiting")
+		Expect(text).To(ContainSubstring("Remove 3 waiting jobs of orders, of any age."))
+		_, text = s.get("/queues/orders/actions/clean?sent=1&state=waiting&age=1h")
+		Expect(text).To(ContainSubstring("Remove 0 waiting jobs of orders, older than 1 h"))
+		_, text = s.post("/queues/orders/actions/clean", url.Values{"sent": {"1"}, "state": {"waiting"}, "limit": {"2"}})
+		Expect(text).To(ContainSubstring("2 waiting jobs removed."))
+		_, text = s.post("/queues/orders/actions/clean", url.Values{"sent": {"1"}, "state": {"waiting"}})
+		Expect(text).To(ContainSubstring("1 waiting job removed."))
+		for _, id := range []string{"1", "2", "3"} {
+			Expect(string(node.do("state", map[string]any{"queue": "orders", "id": id}))).To(Equal(`"unknown"`))
+		}
+	},
+		Entry("of bullmq 6", "6"),
+		Entry("of bullmq 5", "5"),
+	)
 })
 
 // auditTo collects records as texts.
