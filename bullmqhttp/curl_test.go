@@ -38,7 +38,8 @@ func curls(page string) (found []curl) {
 }
 
 var (
-	idOfJob = regexp.MustCompile(`\b(?:rq|ik)-[\w-]{22}`)
+	idOfJob = regexp.MustCompile(`\b(?:rq|ik)-[\w-]{22}|\border-\w+`)
+	path    = regexp.MustCompile(`"self":"(/\w+)/`) // of the jobs, in a reply
 	// changing are the texts that differ from run to run.
 	changing = regexp.MustCompile(`(?m)\b\d{4}-\d\d-\d\dT[\d:.]+Z|^id: \d+-\d+$|^Retry-After: \d+$|^Etag: "[\w-]{22}"$`)
 	digits   = regexp.MustCompile(`\d[\d:.TZ-]*`)
@@ -76,7 +77,11 @@ func (s session) compare(shown, reply string) {
 	if id := idOfJob.FindString(shown); id != "" && s.jobs[id] == "" {
 		s.jobs[id] = job
 	}
-	links := fmt.Sprintf(`{"self":"/jobs/%s","result":"/jobs/%[1]s/result","events":"/jobs/%[1]s/events","cancel":"/jobs/%[1]s/cancel"}`, job)
+	base := "/jobs"
+	if found := path.FindStringSubmatch(reply); found != nil {
+		base = found[1]
+	}
+	links := fmt.Sprintf(`{"self":"%s/%s","result":"%[1]s/%[2]s/result","events":"%[1]s/%[2]s/events","cancel":"%[1]s/%[2]s/cancel"}`, base, job)
 	shown = strings.NewReplacer("{…}", links, "rq-…", job).Replace(s.actual(shown))
 	shownHead, shownBody, _ := strings.Cut(plain(shown), "\n\n")
 	head, body, _ := strings.Cut(plain(reply), "\n\n")
@@ -216,6 +221,14 @@ var _ = Describe("The page about HTTP", func() {
 			ContentTypes: []string{"application/json"},
 		}))
 		mux.Handle("/jobs/", maker.watch(jobs))
+		orders := start(&bullmqhttp.Options{Base: "/orders"}, bullmqhttp.Route{}, nil)
+		mux.Handle("POST /orders", bullmqhttp.Post(orders.server, PlaceOrder, checkOrder))
+		mux.Handle("/orders/", orders.server)
+		placed := bullmq.NewMux()
+		bullmq.Handle(placed, PlaceOrder, func(_ context.Context, _ *bullmq.Job, order Order) (Receipt, error) {
+			return Receipt{Paid: order.Cents}, nil
+		})
+		orders.workWith(placed.ServeJob, &bullmq.WorkerOptions{})
 		web := httptest.NewServer(mux)
 		DeferCleanup(web.Close)
 

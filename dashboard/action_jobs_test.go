@@ -262,7 +262,7 @@ var _ = Describe("Actions on jobs", func() {
 			s.redisText("HSET", "bull:orders:"+id, "name", "odd", "data", "{}", "opts", "{}", "timestamp", "1700000000000", "delay", "0", "priority", "0")
 			s.redisText("ZADD", "bull:orders:failed", "1700000000000", id)
 			page := s.page("/queues/orders?state=failed")
-			at := regexp.MustCompile(`<th scope="row"><a href="([^"]*)">`).FindStringSubmatch(page)
+			at := regexp.MustCompile(`<th scope="row"><a class="id" title="[^"]*" href="([^"]*)">`).FindStringSubmatch(page)
 			Expect(at).NotTo(BeNil(), "%q", id)
 			Expect(s.page(html.UnescapeString(at[1]))).To(ContainSubstring("odd"), "%q", id)
 			box := regexp.MustCompile(`name="id" value="([^"]*)"`).FindStringSubmatch(page)

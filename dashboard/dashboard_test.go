@@ -46,7 +46,7 @@ var _ = Describe("The dashboard", func() {
 		Expect(filtered).NotTo(ContainSubstring("mails"))
 
 		page := s.page("/queues-of/shop/queues/orders?state=waiting")
-		Expect(page).To(ContainSubstring(`<a href="/queues-of/shop/queues/orders/jobs/2">2</a>`))
+		Expect(page).To(ContainSubstring(`<a class="id" title="2" href="/queues-of/shop/queues/orders/jobs/2">2</a>`))
 		Expect(page).To(ContainSubstring("blue &amp; &lt;green&gt;"))
 		Expect(page).NotTo(ContainSubstring("jobs/3"))
 		Expect(s.page("/queues-of/shop/queues/orders?state=waiting&data=red")).To(ContainSubstring("No job of this state matches"))

@@ -213,6 +213,7 @@ var _ = Describe("bullmq top", func() {
 		s.redis.Kill()
 		Eventually(top.text).Should(And(MatchRegexp(`\n! `), ContainSubstring("> apples")))
 		Expect(s.redis.Restart()).To(Succeed())
+		Eventually(func() error { return s.connection.Ping(ctx) }).Should(Succeed()) // it reconnects
 		s.queue("pears")
 		Eventually(top.text, "40s").Should(And(ContainSubstring("pears"), Not(MatchRegexp(`\n! `))))
 		top.press("q")

@@ -134,7 +134,7 @@ func (p *Proxy) listen() error {
 			if err != nil {
 				return
 			}
-			p.accept(client)
+			p.accept(client, listener)
 		}
 	})
 	return nil
@@ -147,10 +147,11 @@ func (p *Proxy) stopListening() {
 	}
 }
 
-func (p *Proxy) accept(client net.Conn) {
+// accept takes a client that came through a listener, unless the listener was closed meanwhile.
+func (p *Proxy) accept(client net.Conn, through net.Listener) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed || p.listener != through {
 		_ = client.Close()
 		return
 	}
