@@ -199,21 +199,25 @@ func (a *Account) enter(sequence int, e entry, there int) {
 	}
 }
 
+// countUnfinished counts the jobs of lists and sets. It is a script, so that no job moves from one to another meanwhile.
+const countUnfinished = `
+local total = 0
+for i, key in ipairs(KEYS) do
+	total = total + redis.call(ARGV[i], key)
+end
+return total`
+
 // unfinished returns the number of unfinished jobs of a queue.
 func unfinished(ctx context.Context, queue queueKeys) (int64, error) {
-	var total int64
+	var keys, counts []string
 	for _, place := range places[2:] {
 		count := "LLEN"
 		if place.read == "ZRANGE" {
 			count = "ZCARD"
 		}
-		n, err := queue.client.Do(ctx, queue.client.B().Arbitrary(count).Keys(queue.base+place.suffix).Build()).AsInt64()
-		if err != nil {
-			return 0, err
-		}
-		total += n
+		keys, counts = append(keys, queue.base+place.suffix), append(counts, count)
 	}
-	return total, nil
+	return queue.client.Do(ctx, queue.client.B().Eval().Script(countUnfinished).Numkeys(int64(len(keys))).Key(keys...).Arg(counts...).Build()).AsInt64()
 }
 
 // drained waits until each of the queues has no unfinished jobs.
