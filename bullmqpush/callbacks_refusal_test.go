@@ -88,7 +88,7 @@ var _ = Describe("A callback that is not valid", func() {
 			{"progress", deep, 400, bullmqpush.CodeInvalidBody},
 			{"complete", strings.Repeat(" ", 2101), 413, bullmqpush.CodeTooLarge},
 			{"extend", strings.Repeat("1", 2101), 413, bullmqpush.CodeTooLarge},
-			{"complete", `"` + strings.Repeat("a", 200<<10) + `"`, 413, bullmqpush.CodeTooLarge},
+			{"complete", `"` + strings.Repeat("a", 32<<10) + `"`, 413, bullmqpush.CodeTooLarge},
 			{"fail", "17", 400, bullmqpush.CodeInvalidBody},
 			{"fail", `{"reason":17}`, 400, bullmqpush.CodeInvalidBody},
 			{"fail", `{"unrecoverable":"yes"}`, 400, bullmqpush.CodeInvalidBody},

@@ -7,7 +7,8 @@ import { Queue, QueueEvents } from 'bullmq';
 const connection = { host: '127.0.0.1', port: Number(process.env.REDIS_PORT), maxRetriesPerRequest: null };
 const name = process.argv[2];
 const queue = new Queue(name, { connection });
-const events = new QueueEvents(name, { connection });
+// From the beginning: QueueEvents may ask for new events only after the first job has ended.
+const events = new QueueEvents(name, { connection, lastEventId: '0' });
 await events.waitUntilReady();
 
 const ends = {};

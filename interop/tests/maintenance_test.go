@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/17a2ac88/bullmq-go/bullmq"
+	"github.com/17a2ac88/bullmq-go/interop/nodeprobe"
 )
 
 // extended is a queue with every kind of key that this SDK adds to those of BullMQ: cancellations, registered
@@ -305,7 +306,11 @@ var _ = Describe("A queue with keys of all extensions", Label("slow"), func() {
 			}
 		}),
 		byNode("promotes its delayed jobs, one of which is limited", func(e *extended, running, limited string) {
-			e.node.Do("promote", object{"queue": e.name, "id": limited}, nil)
+			Eventually(func() bool { // as above, the limited job may be active at the moment
+				var reply nodeprobe.Reply
+				Eventually(e.node.Send("promote", object{"queue": e.name, "id": limited}), "60s").Should(Receive(&reply))
+				return reply.Error == nil
+			}, "20s").Should(BeTrue())
 			Eventually(stateOf(e.queue, limited)).Should(Equal(bullmq.StateDelayed))
 			e.node.Do("promoteJobs", object{"queue": e.name}, nil)
 			Eventually(func() (map[bullmq.State]int, error) { return e.queue.Counts(soon()) }).Should(HaveKeyWithValue(bullmq.StateDelayed, 1))

@@ -3,7 +3,7 @@
 host => {
   const uuid = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
   const duration = /\b(in )?\d+(\.\d+)? (ms|s|m|h|d)( \d+ (ms|s|m|h|d))?\b( ago)?|\bnow\b/g;
-  const mask = text => text.replaceAll(host, 'host').replace(uuid, 'uuid').replace(duration, '0 s').replace(/–/g, '0').replace(/\d+([.,]\d+)*/g, '0');
+  const mask = text => text.replaceAll(host, 'host').replace(uuid, 'uuid').replace(duration, '0 s').replace(/–|^unknown$/g, '0').replace(/\d+([.,]\d+)*/g, '0');
   document.querySelectorAll('time').forEach(e => { e.textContent = e.classList.contains('ago') ? '0 s' : 'Jan 1, 2026'; });
   document.querySelectorAll('.badge').forEach(e => e.textContent.startsWith('overdue') && e.remove());
   document.querySelectorAll('#live').forEach(e => { e.textContent = 'Live'; });
