@@ -50,12 +50,13 @@ var _ = Describe("A worker over the queues of a Registry", func() {
 
 	It("starts the first job of a new queue within 100 milliseconds", func() {
 		steadily(func(g Gomega) {
-			started := make(chan time.Time, 1)
+			started := make(chan time.Time, 9)
 			worker := newMultiWorker(func(context.Context, *bullmq.Job) (any, error) {
 				started <- time.Now()
 				return nil, nil
 			}, bullmq.MultiWorkerOptions{Registry: name})
 			run(worker)
+			defer worker.Close() // also if this try fails, or the worker would take jobs of the next one
 			Eventually(listeners).ShouldNot(BeEmpty())
 			var late []time.Duration
 			for range 9 {

@@ -4,6 +4,7 @@ package releasetest
 import (
 	"bytes"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -52,22 +53,38 @@ func must(directory string, environment []string, name string, arguments ...stri
 	return output
 }
 
-// copyTree returns a repository with the files of this tree.
+// copyTree returns a repository with the files of this tree, which need not be a repository itself.
 func copyTree() string {
 	GinkgoHelper()
 	tree, err := filepath.Abs("../..")
 	Expect(err).NotTo(HaveOccurred())
 	directory := filepath.Join(GinkgoT().TempDir(), "tree")
-	for path := range strings.SplitSeq(must(tree, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00") {
-		info, err := os.Lstat(filepath.Join(tree, path))
-		if err != nil || !info.Mode().IsRegular() { // removed, or a link
-			continue
+	Expect(filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", "node_modules"}, entry.Name()):
+			return filepath.SkipDir
+		case !entry.Type().IsRegular() || entry.Name() == ".git": // a directory, a link, or the mark of a worktree
+			return nil
 		}
-		text, err := os.ReadFile(filepath.Join(tree, path))
-		Expect(err).NotTo(HaveOccurred())
-		Expect(os.MkdirAll(filepath.Dir(filepath.Join(directory, path)), 0o700)).To(Succeed())
-		Expect(os.WriteFile(filepath.Join(directory, path), text, info.Mode())).To(Succeed())
-	}
+		within, err := filepath.Rel(tree, path)
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(directory, within)), 0o700); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(directory, within), text, info.Mode())
+	})).To(Succeed())
 	git(directory, "init", "--quiet", "--initial-branch", "main")
 	git(directory, "config", "user.name", "Releaser")
 	git(directory, "config", "user.email", "releaser@example.org")
