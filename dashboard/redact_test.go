@@ -148,7 +148,7 @@ var _ = Describe("Redaction", func() {
 			"/api/v1/queues/{queue}/schedulers/{scheduler}", "/api/v1/queues/{queue}/dead-letters", "/api/v1/queues/{queue}/jobs/{job}/values/{part}",
 			"/api/v1/queues/{queue}/schedulers/{scheduler}/values/{part}"), "without redaction these show the secret")
 		Expect(shows(s, plain, "sesame")).To(BeEmpty())
-		Expect(shows(s, plain, "***")).To(HaveLen(15), "the same, but for the form that edits data, which begins empty")
+		Expect(shows(s, plain, "***")).To(HaveLen(15), "the same places, except for the form that edits data, which begins empty")
 		Expect(s.page("/queues/payments/jobs/bad")).To(And(ContainSubstring("knows ***"), ContainSubstring("no ***")))
 		Expect(s.page("/queues/orders/jobs/parent/flow")).To(And(ContainSubstring("no ***"), ContainSubstring(`<span class="quiet">hidden</span>`)), "a reason that was not read whole is hidden")
 	})
